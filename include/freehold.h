@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libfreehold: where the memory of a process is, and who holds it.
+ *
+ * A census is opened on a target (a process or a core file), looked at
+ * through visitors, and destroyed. While it is open the target runs on: a
+ * live process was copied while it stood still, and is not touched again.
+ *
+ * Functions that can fail return NULL when they succeeded, else an error that
+ * the caller frees with fh_error_destroy(). Strings that a visitor gets belong
+ * to the census and live as long as it. They may hold bytes of the target:
+ * escape them before they go to a terminal. Sizes are in bytes. Nothing here
+ * is thread-safe for one census; several censuses are independent.
+ */
+#ifndef FREEHOLD_H
+#define FREEHOLD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FH_VERSION "0.1.0"
+
+enum fh_error_code {
+	FH_ERROR_NO_MEMORY,  /* of this program, not the target */
+	FH_ERROR_USAGE,      /* an argument that makes no sense */
+	FH_ERROR_NOT_FOUND,  /* no such process, file, block */
+	FH_ERROR_PERMISSION, /* the message says what is needed */
+	FH_ERROR_FORMAT,     /* not a core file, or not one of ours */
+	FH_ERROR_SYSTEM,     /* the operating system refused */
+	FH_ERROR_FAULT,      /* an address that can't be read; see `address` */
+	FH_ERROR_QUERY,      /* wrong SQL */
+};
+
+struct fh_error {
+	enum fh_error_code code;
+	uint64_t address;    /* with FH_ERROR_FAULT */
+	const char *message; /* one line: what, why, what to do */
+};
+
+/* Accepts NULL. */
+void fh_error_destroy(struct fh_error *error);
+
+/* ---- opening ---------------------------------------------------------- */
+
+struct fh_census;
+
+/* Zero means the default everywhere; set `size` to sizeof(struct fh_options). */
+struct fh_options {
+	size_t size;
+	const char *exe;     /* core files: the executable, where it moved */
+	const char *sysroot; /* core files: where the target's file system is */
+	bool low_memory;     /* live: no copy; the target waits for the analysis */
+	bool swapped;        /* also read what is swapped out (this swaps it in) */
+	/* Called now and then with what is being done; fraction is 0 to 1. */
+	void (*progress)(void *context, const char *phase, double fraction);
+	void *progress_context;
+};
+
+/* `target`: a process id in decimal, or the path of a core file. NULL options
+ * are the defaults. *ret is only written on success. */
+struct fh_error *fh_census_open(const char *target, const struct fh_options *options,
+				struct fh_census **ret);
+/* Accepts NULL. */
+void fh_census_destroy(struct fh_census *census);
+
+/* ---- what was opened --------------------------------------------------- */
+
+struct fh_info {
+	const char *source; /* "live", "core" */
+	int64_t pid;
+	const char *command; /* the command line, words separated by blanks */
+	const char *exe;     /* the executable's path as the target knows it */
+	double pause_ms;     /* how long the target stood still; < 0: unknown */
+	bool has_resident;   /* false: resident and swapped are not known (core) */
+	bool streamed;       /* stood still during the analysis, too little memory */
+	bool damaged;        /* something was unreadable or corrupt; see warnings */
+	size_t threads;
+};
+
+/* Three figures of the same thing. */
+struct fh_size {
+	uint64_t virtual_, resident, swapped;
+};
+
+void fh_census_info(const struct fh_census *census, struct fh_info *ret);
+/* What the operating system says the target has. */
+void fh_census_os(const struct fh_census *census, struct fh_size *ret);
+
+/* Visitors return false to stop. */
+typedef bool fh_text_visitor(void *context, const char *text);
+
+/* "glibc 2.36", "cpython 3.11.2", and what could not be read or was odd. */
+void fh_census_each_allocator(const struct fh_census *census, fh_text_visitor *visit, void *context);
+void fh_census_each_runtime(const struct fh_census *census, fh_text_visitor *visit, void *context);
+void fh_census_each_warning(const struct fh_census *census, fh_text_visitor *visit, void *context);
+
+/* ---- the ledger -------------------------------------------------------- */
+
+enum fh_state {
+	FH_MAPPED,   /* a mapping, or a part of one, that no allocator divides */
+	FH_LIVE,     /* in use by the target's program */
+	FH_FREE,     /* an allocator holds it, to give it out again */
+	FH_OVERHEAD, /* an allocator's own */
+};
+
+/* Blocks cover the target's memory without gap or overlap. */
+struct fh_block {
+	uint64_t start, end;
+	uint64_t resident, swapped; /* 0 where not known */
+	const char *domain, *kind, *detail;
+	enum fh_state state;
+	uint8_t head; /* bytes of allocator header before the owner's data */
+};
+
+typedef bool fh_block_visitor(void *context, const struct fh_block *block);
+
+/* In ascending order of address. */
+void fh_census_each_block(struct fh_census *census, fh_block_visitor *visit, void *context);
+/* The block that holds an address; false when no mapping does. */
+bool fh_census_find_block(struct fh_census *census, uint64_t address, struct fh_block *ret);
+
+/* A line of the census. */
+struct fh_row {
+	const char *domain, *kind, *detail;
+	enum fh_state state;
+	uint64_t count;
+	struct fh_size size;
+};
+
+typedef bool fh_row_visitor(void *context, const struct fh_row *row);
+
+/* One row for each domain, kind and detail that there is, the largest (resident,
+ * then virtual) first. Their sum equals fh_census_os(). */
+struct fh_error *fh_census_each_row(struct fh_census *census, fh_row_visitor *visit, void *context);
+
+/* Copies bytes of the target. Returns how many could be read from the start. */
+size_t fh_census_read(struct fh_census *census, uint64_t address, void *buffer, size_t length);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "layout/layout.h"
+
+#include <string.h>
+
+static const struct layout_fact table[] = {
+#define F(runtime, version, flavour, structure, field, offset, size, first_bit, bits)                       \
+	{ runtime, version, flavour, structure, field, offset, size, first_bit, bits },
+#include "cpython.def"
+#undef F
+};
+
+#define TABLE_LEN (sizeof(table) / sizeof(*table))
+
+static bool same_layout(const struct layout_fact *a, const struct layout_fact *b)
+{
+	return strcmp(a->version, b->version) == 0 && strcmp(a->flavour, b->flavour) == 0 &&
+	       strcmp(a->runtime, b->runtime) == 0;
+}
+
+bool layout_nth(const char *runtime, size_t i, struct layout *ret)
+{
+	for (size_t at = 0; at < TABLE_LEN;) {
+		size_t end = at + 1;
+
+		while (end < TABLE_LEN && same_layout(&table[at], &table[end]))
+			end++;
+		if (strcmp(table[at].runtime, runtime) == 0 && i-- == 0) {
+			*ret = (struct layout){ &table[at], end - at };
+			return true;
+		}
+		at = end;
+	}
+	return false;
+}
+
+bool layout_find(const char *runtime, const char *version, const char *flavour, struct layout *ret)
+{
+	for (size_t i = 0; layout_nth(runtime, i, ret); i++)
+		if (strcmp(ret->facts->version, version) == 0 && strcmp(ret->facts->flavour, flavour) == 0)
+			return true;
+	return false;
+}
+
+const struct layout_fact *layout_field(const struct layout *layout, const char *structure, const char *field)
+{
+	for (size_t i = 0; i < layout->len; i++)
+		if (strcmp(layout->facts[i].field, field) == 0 &&
+		    strcmp(layout->facts[i].structure, structure) == 0)
+			return &layout->facts[i];
+	return NULL;
+}
+
+int layout_offset(const struct layout *layout, const char *structure, const char *field)
+{
+	const struct layout_fact *fact = layout_field(layout, structure, field);
+
+	return fact ? (int)fact->offset : -1;
+}
+
+uint32_t layout_size(const struct layout *layout, const char *structure)
+{
+	const struct layout_fact *fact = layout_field(layout, structure, "sizeof");
+
+	return fact ? fact->size : 0;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "source/files.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* One for each mapping; it points at the mapping by index, since the array may still grow. */
+struct file_backing {
+	struct source *source;
+	size_t mapping;
+	int fd; /* -1: not opened, -2: can't be */
+	uint32_t number;
+};
+
+static size_t fill_from_file(void *context, uint64_t address, uint64_t offset, void *buffer, size_t len)
+{
+	struct file_backing *file = context;
+	size_t done = 0;
+
+	(void)address;
+	if (file->fd == -1) {
+		struct source *source = file->source;
+
+		file->fd = source->ops->open_file(source, &source->mappings.items[file->mapping]);
+		if (file->fd < 0)
+			file->fd = -2;
+	}
+	if (file->fd < 0)
+		return 0;
+	while (done < len) {
+		ssize_t n = pread(file->fd, (char *)buffer + done, len - done, (off_t)(offset + done));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) /* mapped beyond the end of the file: unreadable for the target, too */
+			break;
+		done += (size_t)n;
+	}
+	return done;
+}
+
+static void release_file(void *context)
+{
+	struct file_backing *file = context;
+
+	if (file->fd >= 0)
+		close(file->fd);
+	free(file);
+}
+
+/* The backing of the mapping that was added last serves all its ranges. */
+static struct file_backing *last_backing(struct source *source, size_t mapping)
+{
+	struct memory_backing *last = source->memory.backings.len ? vec_last(&source->memory.backings) : NULL;
+	struct file_backing *file = last && last->fill == fill_from_file ? last->context : NULL;
+
+	return file && file->mapping == mapping ? file : NULL;
+}
+
+struct fh_error *files_add(struct source *source, size_t mapping_index, uint64_t start, uint64_t end)
+{
+	const struct mapping *mapping = &source->mappings.items[mapping_index];
+	struct file_backing *file = last_backing(source, mapping_index);
+
+	if (!file) {
+		file = malloc(sizeof(*file));
+		if (!file)
+			return error_no_memory();
+		*file = (struct file_backing){ .source = source, .mapping = mapping_index, .fd = -1 };
+		file->number = memory_add_backing(&source->memory, fill_from_file, release_file, file);
+		if (file->number == MEMORY_ZERO) {
+			free(file);
+			return error_no_memory();
+		}
+	}
+	if (!memory_add_lazy(&source->memory, start, end, file->number,
+			     mapping->offset + (start - mapping->start)))
+		return error_no_memory();
+	return NULL;
+}

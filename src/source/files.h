@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes of mapped files, read in on demand as a backing of the memory. */
+#ifndef FREEHOLD_SOURCE_FILES_H
+#define FREEHOLD_SOURCE_FILES_H
+
+#include "source/source.h"
+
+/*
+ * Adds [start, end) of a mapping as lazily read from its file. The file is
+ * opened once, at the first read, through the source's open_file().
+ */
+struct fh_error *files_add(struct source *source, size_t mapping_index, uint64_t start, uint64_t end);
+
+#endif

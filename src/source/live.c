@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A live process. It is stopped only for one pass over its resident private
+ * memory; what that takes is prepared before, everything else is done after.
+ * When there is no room for a copy it is left standing still and read as the
+ * analysis goes, until source_resume().
+ */
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "source/copy.h"
+#include "source/files.h"
+#include "source/procfs.h"
+#include "source/source.h"
+#include "source/stop.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+struct live {
+	struct source source; /* first: the two are cast */
+	struct stop *stop;
+	struct copy copy;
+	int pagemap_fd, mem_fd;
+	bool copying, read_swapped;
+	smaps_entries smaps;
+	page_runs pages;
+	bool exact;
+};
+
+static char *proc_path(char buffer[64], pid_t pid, const char *name)
+{
+	snprintf(buffer, 64, "/proc/%d/%s", pid, name);
+	return buffer;
+}
+
+/* ---- before the stop ----------------------------------------------------- */
+
+static struct fh_error *read_command(struct source *source)
+{
+	char path[64], exe[4096];
+	size_t len = 0;
+	char *text = procfs_text(proc_path(path, source->pid, "cmdline"), &len);
+	ssize_t n;
+
+	if (text) {
+		for (size_t i = 0; i + 1 < len; i++)
+			if (text[i] == '\0')
+				text[i] = ' ';
+		source->command = strings_add_len(source->strings, text, len);
+		free(text);
+	}
+	n = readlink(proc_path(path, source->pid, "exe"), exe, sizeof(exe));
+	if (n > 0)
+		source->exe = strings_add_len(source->strings, exe, (size_t)n);
+	return source->command && source->exe ? NULL : error_no_memory();
+}
+
+static struct fh_error *read_auxv(struct source *source)
+{
+	char path[64];
+	size_t len = 0;
+	char *text = procfs_text(proc_path(path, source->pid, "auxv"), &len);
+
+	if (len > sizeof(source->auxv) - 16)
+		len = sizeof(source->auxv) - 16;
+	if (text)
+		memcpy(source->auxv, text, len);
+	free(text);
+	return NULL;
+}
+
+/* Refuses what can't be looked at, each with its own reason. */
+static struct fh_error *check_target(const struct source *source)
+{
+	char path[64];
+	CLEANUP_FREE char *status = procfs_text(proc_path(path, source->pid, "status"), NULL);
+	CLEANUP_CLOSE int exe = -1;
+	unsigned char ident[20] = { 0 };
+
+	if (!status)
+		return error_create(FH_ERROR_NOT_FOUND, "process %d: there is no such process", source->pid);
+	if (procfs_field(status, "Tgid") != (uint64_t)source->pid)
+		return error_create(FH_ERROR_NOT_FOUND,
+				    "process %d: it is a thread; its process is %" PRIu64, source->pid,
+				    procfs_field(status, "Tgid"));
+	if (strstr(status, "\nState:\tZ") || strstr(status, "\nState:\tX"))
+		return error_create(FH_ERROR_NOT_FOUND,
+				    "process %d: it has ended (zombie); no memory is left", source->pid);
+	if (!strstr(status, "\nVmSize:"))
+		return error_create(FH_ERROR_NOT_FOUND,
+				    "process %d: it is a thread of the kernel, or ending: it has no memory of its own",
+				    source->pid);
+	exe = open(proc_path(path, source->pid, "exe"), O_RDONLY | O_CLOEXEC);
+	if (exe >= 0 && pread(exe, ident, sizeof(ident), 0) == sizeof(ident) &&
+	    memcmp(ident, ELFMAG, SELFMAG) == 0 && ident[EI_CLASS] != ELFCLASS64)
+		return error_create(FH_ERROR_FORMAT,
+				    "process %d: it is a 32-bit program; only x86-64 programs are understood",
+				    source->pid);
+	return NULL;
+}
+
+static uint64_t anonymous_resident(pid_t pid)
+{
+	char path[64];
+	CLEANUP_FREE char *status = procfs_text(proc_path(path, pid, "status"), NULL);
+
+	return status ? procfs_field(status, "RssAnon") : 0;
+}
+
+static struct fh_error *read_smaps(struct live *live)
+{
+	char path[64];
+	CLEANUP_FREE char *text = NULL;
+
+	live->smaps.len = 0;
+	TRY(procfs_read(proc_path(path, live->source.pid, "smaps"), &text, NULL));
+	return procfs_parse_smaps(text, &live->smaps);
+}
+
+static struct fh_error *open_proc_files(struct live *live)
+{
+	char path[64];
+
+	live->pagemap_fd = open(proc_path(path, live->source.pid, "pagemap"), O_RDONLY | O_CLOEXEC);
+	live->mem_fd = live->pagemap_fd < 0 ? -1 : open(proc_path(path, live->source.pid, "mem"), O_RDONLY | O_CLOEXEC);
+	if (live->mem_fd >= 0)
+		return NULL;
+	if (errno == EACCES || errno == EPERM)
+		return error_create(FH_ERROR_PERMISSION,
+				    "process %d: not permitted to look at it; run as its user or with "
+				    "CAP_SYS_PTRACE (sudo), and see /proc/sys/kernel/yama/ptrace_scope",
+				    live->source.pid);
+	return error_system(errno, "process %d: can't open its memory", live->source.pid);
+}
+
+/* Decides between copy and stream, and makes the copy's room ready. */
+static struct fh_error *prepare_copy(struct live *live, const struct fh_options *options)
+{
+	uint64_t resident = anonymous_resident(live->source.pid);
+	uint64_t expected = resident + resident / 64 + MIB;
+	/* A copy, a twelfth for the ledger, and what every run needs. */
+	uint64_t need = expected + expected / 6 + 64 * MIB;
+
+	live->copying = !options->low_memory && procfs_available_memory() > need;
+	if (!live->copying && !options->low_memory)
+		source_warn(&live->source,
+			    "memory is short (%" PRIu64 " MiB needed for a copy): the target stands still "
+			    "while it is analysed", need / MIB);
+	return live->copying ? copy_init(&live->copy, expected, 2 * expected + 64 * MIB) : NULL;
+}
+
+/* ---- in the stop ---------------------------------------------------------- */
+
+static struct fh_error *read_maps(struct live *live)
+{
+	char path[64];
+	CLEANUP_FREE char *text = NULL;
+	size_t len;
+
+	TRY(procfs_read(proc_path(path, live->source.pid, "maps"), &text, &len));
+	TRY(procfs_parse_maps(&live->source, text, len));
+	if (!live->source.mappings.len)
+		return error_create(FH_ERROR_NOT_FOUND, "process %d: it ended", live->source.pid);
+	return NULL;
+}
+
+static bool wanted(const struct live *live, unsigned flags)
+{
+	if (flags & (PAGE_FILE | PAGE_ZERO))
+		return false;
+	return flags & PAGE_PRESENT || (live->read_swapped && flags & PAGE_SWAPPED);
+}
+
+static struct fh_error *look(struct live *live)
+{
+	struct source *source = &live->source;
+
+	TRY(read_maps(live));
+	TRY(procfs_pages(live->pagemap_fd, source, &live->pages, &live->exact));
+	if (!live->exact) /* only smaps knows then what Rss is */
+		TRY(read_smaps(live));
+	if (!live->copying)
+		return NULL;
+	for (size_t i = 0; i < live->pages.len; i++) {
+		const struct page_run *run = &live->pages.items[i];
+
+		for (uint64_t at = run->start; wanted(live, run->flags) && at < run->end;) {
+			uint64_t end = run->end - at > 16 * MIB ? at + 16 * MIB : run->end;
+
+			if (!copy_add(&live->copy, at, end))
+				return error_create(FH_ERROR_NO_MEMORY,
+						    "process %d: it grew too fast to be copied; try --low-memory",
+						    source->pid);
+			at = end;
+		}
+	}
+	copy_run_all(&live->copy, source->pid, live->mem_fd);
+	return NULL;
+}
+
+/* ---- after the stop ------------------------------------------------------- */
+
+static size_t fill_from_process(void *context, uint64_t address, uint64_t offset, void *buffer, size_t len)
+{
+	struct live *live = context;
+	struct iovec local = { buffer, len }, remote = { (void *)(uintptr_t)address, len };
+	ssize_t n = process_vm_readv(live->source.pid, &local, 1, &remote, 1, 0);
+
+	(void)offset;
+	if (n <= 0)
+		n = pread(live->mem_fd, buffer, len, (off_t)address);
+	return n > 0 ? (size_t)n : 0;
+}
+
+static struct fh_error *add_copied(struct live *live)
+{
+	for (size_t i = 0; i < live->copy.runs.len; i++) {
+		const struct copy_run *run = &live->copy.runs.items[i];
+
+		if (run->copied &&
+		    !memory_add_direct(&live->source.memory, run->start, run->start + run->copied, run->to))
+			return error_no_memory();
+	}
+	return NULL;
+}
+
+/* What is in no private page: the file's bytes, or zeros that nobody ever touched. */
+static struct fh_error *add_rest(struct live *live, size_t mapping, uint64_t start, uint64_t end)
+{
+	const struct mapping *m = &live->source.mappings.items[mapping];
+
+	if (start >= end || !(m->flags & MAPPING_READ))
+		return NULL;
+	if (m->inode)
+		return files_add(&live->source, mapping, start, end);
+	if (m->flags & MAPPING_SHARED || m->path[0] == '[')
+		return NULL;
+	return memory_add_zero(&live->source.memory, start, end) ? NULL : error_no_memory();
+}
+
+static struct fh_error *add_memory(struct live *live)
+{
+	struct source *source = &live->source;
+	uint32_t process = MEMORY_ZERO;
+	size_t p = 0;
+
+	if (live->copying) {
+		TRY(add_copied(live));
+	} else {
+		process = memory_add_backing(&source->memory, fill_from_process, NULL, live);
+		if (process == MEMORY_ZERO)
+			return error_no_memory();
+	}
+	for (size_t i = 0; i < source->mappings.len; i++) {
+		const struct mapping *m = &source->mappings.items[i];
+		uint64_t reached = m->start;
+
+		if (strcmp(m->path, "[vdso]") == 0 && process != MEMORY_ZERO)
+			memory_add_lazy(&source->memory, m->start, m->end, process, 0);
+		while (p < live->pages.len && live->pages.items[p].end <= m->start)
+			p++;
+		for (; p < live->pages.len && live->pages.items[p].start < m->end; p++) {
+			const struct page_run *run = &live->pages.items[p];
+
+			if (run->flags & PAGE_ZERO || (run->flags & PAGE_FILE))
+				continue;
+			TRY(add_rest(live, i, reached, run->start));
+			reached = run->end;
+			if (!live->copying && wanted(live, run->flags) &&
+			    !memory_add_lazy(&source->memory, run->start, run->end, process, 0))
+				return error_no_memory();
+		}
+		TRY(add_rest(live, i, reached, m->end));
+	}
+	return NULL;
+}
+
+static void read_thread_names(struct source *source)
+{
+	for (size_t i = 0; i < source->threads.len; i++) {
+		struct source_thread *thread = &source->threads.items[i];
+		char path[64], *text;
+
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", source->pid, thread->tid);
+		text = procfs_text(path, NULL);
+		if (!text)
+			continue;
+		snprintf(thread->name, sizeof(thread->name), "%.*s", (int)strcspn(text, "\n"), text);
+		free(text);
+	}
+}
+
+static int open_file(struct source *source, const struct mapping *mapping)
+{
+	char path[4200];
+	struct stat st;
+	int fd;
+
+	if (!mapping->inode)
+		return -1;
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, source->pid, mapping->start,
+		 mapping->end);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == mapping->inode)
+		return fd;
+	/* Not privileged enough for map_files, or the mapping is gone. The name may mean another
+	 * file by now, or in our file system; the inode tells. */
+	for (int i = 0; i < 2; i++) {
+		if (fd >= 0)
+			close(fd);
+		if (i == 0)
+			snprintf(path, sizeof(path), "/proc/%d/root%s", source->pid, mapping->path);
+		else
+			snprintf(path, sizeof(path), "%s", mapping->path);
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+		if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == mapping->inode)
+			return fd;
+	}
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static void resume(struct source *source)
+{
+	struct live *live = (struct live *)source;
+
+	if (live->stop)
+		source->pause_ms = stop_end(TAKE(live->stop));
+}
+
+static void destroy(struct source *source)
+{
+	struct live *live = (struct live *)source;
+
+	stop_end(live->stop);
+	source_deinit(source);
+	copy_deinit(&live->copy);
+	vec_free(&live->smaps);
+	vec_free(&live->pages);
+	if (live->pagemap_fd >= 0)
+		close(live->pagemap_fd);
+	if (live->mem_fd >= 0)
+		close(live->mem_fd);
+	free(live);
+}
+
+static const struct source_ops live_ops = {
+	.name = "live",
+	.open_file = open_file,
+	.resume = resume,
+	.destroy = destroy,
+};
+
+static struct fh_error *load(struct live *live, const struct fh_options *options)
+{
+	struct source *source = &live->source;
+	struct fh_error *error;
+
+	TRY(check_target(source));
+	TRY(open_proc_files(live));
+	TRY(read_command(source));
+	TRY(read_auxv(source));
+	TRY(read_smaps(live));
+	TRY(prepare_copy(live, options));
+	TRY(stop_begin(source->pid, source, &live->stop));
+	error = look(live);
+	if (live->copying || error)
+		source->pause_ms = stop_end(TAKE(live->stop));
+	TRY(error);
+	source->streamed = !live->copying;
+	read_thread_names(source);
+	TRY(procfs_settle(source, &live->pages, &live->smaps, live->exact));
+	TRY(add_memory(live));
+	/* With a copy the cache only holds pieces of files. */
+	return memory_seal(&source->memory,
+			   live->copying ? 8 * MIB : 8 * MIB + source->os_resident / 32);
+}
+
+struct fh_error *source_open_live(pid_t pid, const struct fh_options *options, struct source **ret)
+{
+	struct live *live = calloc(1, sizeof(*live));
+	struct fh_error *error;
+
+	if (!live)
+		return error_no_memory();
+	live->pagemap_fd = live->mem_fd = -1;
+	live->read_swapped = options->swapped;
+	error = source_init(&live->source, &live_ops);
+	live->source.pid = pid;
+	if (!error)
+		error = load(live, options);
+	if (error) {
+		destroy(&live->source);
+		return error;
+	}
+	*ret = &live->source;
+	return NULL;
+}

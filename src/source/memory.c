@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "source/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define REGION_SHIFT 21
+#define MIN_SLOTS 64 /* half of them are never reused at once: more than the 16 promised */
+
+static const uint8_t zeros[MEMORY_WINDOW];
+
+void memory_init(struct memory *memory)
+{
+	*memory = (struct memory){ 0 };
+}
+
+void memory_deinit(struct memory *memory)
+{
+	for (size_t i = 0; i < memory->backings.len; i++) {
+		struct memory_backing *b = &memory->backings.items[i];
+
+		if (b->release)
+			b->release(b->context);
+	}
+	vec_free(&memory->runs);
+	vec_free(&memory->backings);
+	hashmap_deinit(&memory->regions);
+	free(memory->slot_of);
+	free(memory->slots);
+	free(memory->slot_bytes);
+	*memory = (struct memory){ 0 };
+}
+
+uint32_t memory_add_backing(struct memory *memory, memory_fill *fill, void (*release)(void *),
+			    void *context)
+{
+	if (!vec_push(&memory->backings, (struct memory_backing){ fill, release, context }))
+		return MEMORY_ZERO;
+	return (uint32_t)(memory->backings.len - 1);
+}
+
+static bool add_run(struct memory *memory, struct memory_run run)
+{
+	return run.start >= run.end || vec_push(&memory->runs, run);
+}
+
+bool memory_add_direct(struct memory *memory, uint64_t start, uint64_t end, const void *data)
+{
+	if (memory->runs.len) {
+		struct memory_run *last = vec_last(&memory->runs);
+
+		if (last->end == start && last->data && last->data + (last->end - last->start) == data) {
+			last->end = end;
+			return true;
+		}
+	}
+	return add_run(memory, (struct memory_run){ .start = start, .end = end, .data = data });
+}
+
+bool memory_add_zero(struct memory *memory, uint64_t start, uint64_t end)
+{
+	return add_run(memory, (struct memory_run){ .start = start, .end = end, .backing = MEMORY_ZERO });
+}
+
+bool memory_add_lazy(struct memory *memory, uint64_t start, uint64_t end, uint32_t backing,
+		     uint64_t offset)
+{
+	return add_run(memory, (struct memory_run){ .start = start, .end = end, .backing = backing,
+						    .offset = offset });
+}
+
+static int compare_runs(const void *a, const void *b)
+{
+	const struct memory_run *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* Where runs overlap (only hostile cores do that) the later one is cut. */
+static void sort_runs(struct memory *memory)
+{
+	size_t kept = 0;
+	uint64_t reached = 0;
+
+	qsort(memory->runs.items, memory->runs.len, sizeof(*memory->runs.items), compare_runs);
+	for (size_t i = 0; i < memory->runs.len; i++) {
+		struct memory_run run = memory->runs.items[i];
+
+		if (run.start < reached) {
+			uint64_t cut = reached - run.start;
+
+			if (run.end <= reached)
+				continue;
+			run.start += cut;
+			run.offset += cut;
+			if (run.data)
+				run.data += cut;
+		}
+		reached = run.end;
+		memory->runs.items[kept++] = run;
+	}
+	memory->runs.len = kept;
+}
+
+/* Giant runs would need a giant index: only regions where a run starts are entered, and a
+ * look-up that finds none searches. */
+static bool index_runs(struct memory *memory)
+{
+	for (size_t i = 0; i < memory->runs.len; i++) {
+		const struct memory_run *run = &memory->runs.items[i];
+		uint64_t region = run->start >> REGION_SHIFT, last = (run->end - 1) >> REGION_SHIFT;
+
+		if (last - region > 65536)
+			last = region;
+		for (; region <= last; region++)
+			if (!hashmap_get(&memory->regions, region) &&
+			    !hashmap_put(&memory->regions, region, i))
+				return false;
+	}
+	return true;
+}
+
+struct fh_error *memory_seal(struct memory *memory, size_t cache_bytes)
+{
+	uint64_t windows = 0;
+
+	sort_runs(memory);
+	if (!index_runs(memory))
+		return error_no_memory();
+	for (size_t i = 0; i < memory->runs.len; i++) {
+		struct memory_run *run = &memory->runs.items[i];
+
+		if (run->data || run->backing == MEMORY_ZERO)
+			continue;
+		run->first_window = (uint32_t)windows;
+		windows += (run->end - run->start + MEMORY_WINDOW - 1) / MEMORY_WINDOW;
+		if (windows > UINT32_MAX / 2) { /* more than 64 TiB: leave the rest unread */
+			run->end = run->start;
+			windows = run->first_window;
+		}
+	}
+	memory->n_windows = (uint32_t)windows;
+	memory->n_slots = (uint32_t)(cache_bytes / MEMORY_WINDOW);
+	if (memory->n_slots < MIN_SLOTS)
+		memory->n_slots = MIN_SLOTS;
+	if (memory->n_slots > windows)
+		memory->n_slots = windows > MIN_SLOTS ? (uint32_t)windows : MIN_SLOTS;
+	/* calloc, so that the index of a huge but hollow core costs only the pages used:
+	 * slot numbers are kept plus one. */
+	memory->slot_of = calloc(windows + 1, sizeof(*memory->slot_of));
+	memory->slots = calloc(memory->n_slots, sizeof(*memory->slots));
+	memory->slot_bytes = malloc((size_t)memory->n_slots * MEMORY_WINDOW);
+	if (!memory->slot_of || !memory->slots || !memory->slot_bytes)
+		return error_no_memory();
+	return NULL;
+}
+
+/* Index of the first run that ends after an address. */
+static size_t search_runs(const struct memory *memory, uint64_t address)
+{
+	size_t low = 0, high = memory->runs.len;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (memory->runs.items[mid].end <= address)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static struct memory_run *find_run(struct memory *memory, uint64_t address)
+{
+	struct memory_run *runs = memory->runs.items;
+	const uint64_t *hint = hashmap_get(&memory->regions, address >> REGION_SHIFT);
+	size_t i = hint ? *hint : memory->runs.len;
+
+	for (int tries = 0; i < memory->runs.len && runs[i].end <= address; i++)
+		if (++tries == 4) {
+			i = memory->runs.len;
+			break;
+		}
+	if (i >= memory->runs.len)
+		i = search_runs(memory, address);
+	if (i >= memory->runs.len || address < runs[i].start)
+		return NULL;
+	memory->last = i;
+	return &runs[i];
+}
+
+/* The next slot in turn, but none of the half that was used last: the clock counts uses, so at
+ * most that many can be that recent, and the loop ends. */
+static uint32_t choose_slot(struct memory *memory)
+{
+	if (memory->used_slots < memory->n_slots)
+		return memory->used_slots++;
+	for (;;) {
+		uint32_t chosen = memory->hand;
+		const struct memory_slot *slot = &memory->slots[chosen];
+
+		memory->hand = (memory->hand + 1) % memory->n_slots;
+		if (slot->stamp + memory->n_slots / 2 > memory->clock)
+			continue;
+		memory->slot_of[slot->window] = 0;
+		return chosen;
+	}
+}
+
+/* The cached window of a lazy run that holds an address; *ret_valid bytes of it are good. */
+static const uint8_t *get_window(struct memory *memory, const struct memory_run *run,
+				 uint64_t address, uint64_t *ret_base, size_t *ret_valid)
+{
+	uint64_t index = (address - run->start) / MEMORY_WINDOW;
+	uint64_t base = run->start + index * MEMORY_WINDOW;
+	uint32_t window = run->first_window + (uint32_t)index;
+	uint32_t slot = memory->slot_of[window];
+	uint8_t *bytes;
+
+	if (slot) {
+		slot--;
+	} else {
+		const struct memory_backing *backing = &memory->backings.items[run->backing];
+		size_t want = run->end - base < MEMORY_WINDOW ? run->end - base : MEMORY_WINDOW;
+
+		slot = choose_slot(memory);
+		bytes = memory->slot_bytes + (size_t)slot * MEMORY_WINDOW;
+		memory->slots[slot].valid = (uint32_t)backing->fill(
+			backing->context, base, run->offset + (base - run->start), bytes, want);
+		memory->slots[slot].window = window;
+		memory->slot_of[window] = slot + 1;
+	}
+	if (memory->slots[slot].stamp != memory->clock)
+		memory->slots[slot].stamp = ++memory->clock;
+	*ret_base = base;
+	*ret_valid = memory->slots[slot].valid;
+	return memory->slot_bytes + (size_t)slot * MEMORY_WINDOW;
+}
+
+const void *memory_span(struct memory *memory, uint64_t address, size_t *ret_len)
+{
+	const struct memory_run *run = find_run(memory, address);
+	const uint8_t *bytes;
+	uint64_t base;
+	size_t valid;
+
+	if (!run) {
+		size_t next = search_runs(memory, address);
+
+		*ret_len = next < memory->runs.len ? memory->runs.items[next].start - address : 0;
+		return NULL;
+	}
+	if (run->data) {
+		*ret_len = run->end - address;
+		return run->data + (address - run->start);
+	}
+	if (run->backing == MEMORY_ZERO) {
+		*ret_len = run->end - address < sizeof(zeros) ? run->end - address : sizeof(zeros);
+		return zeros;
+	}
+	bytes = get_window(memory, run, address, &base, &valid);
+	if (address - base >= valid) {
+		uint64_t window_end = run->end - base < MEMORY_WINDOW ? run->end : base + MEMORY_WINDOW;
+
+		*ret_len = window_end - address;
+		return NULL;
+	}
+	*ret_len = valid - (address - base);
+	return bytes + (address - base);
+}
+
+size_t memory_read(struct memory *memory, uint64_t address, void *buffer, size_t len)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		size_t span, rest = len - done;
+		const void *p = memory_span(memory, address + done, &span);
+
+		if (!p)
+			break;
+		if (span > rest)
+			span = rest;
+		memcpy((uint8_t *)buffer + done, p, span);
+		done += span;
+	}
+	return done;
+}
+
+const void *memory_get_slow_(struct memory *memory, uint64_t address, size_t len, void *scratch)
+{
+	size_t span;
+	const void *p = memory_span(memory, address, &span);
+
+	if (!p)
+		return NULL;
+	if (span >= len)
+		return p;
+	return memory_read(memory, address, scratch, len) == len ? scratch : NULL;
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "source/stop.h"
+
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "source/procfs.h"
+
+#define PATIENCE_MS 500 /* for a thread that doesn't react */
+
+struct held_thread {
+	pid_t tid;
+	bool stopped;
+};
+
+struct stop {
+	pid_t pid;
+	struct source *source;
+	pthread_t tracer;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool ready, release;
+	struct fh_error *error;
+	VEC(struct held_thread) held;
+	double began, ended; /* ms */
+};
+
+static double now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static struct fh_error *why_not_seized(pid_t pid, int error)
+{
+	CLEANUP_FREE char *status = NULL;
+	char path[64];
+	uint64_t tracer;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	status = procfs_text(path, NULL);
+	if (!status)
+		return error_create(FH_ERROR_NOT_FOUND, "process %d: it ended", pid);
+	tracer = procfs_field(status, "TracerPid");
+	if (tracer)
+		return error_create(FH_ERROR_PERMISSION,
+				    "process %d: it is traced by process %d already; detach that first", pid,
+				    (int)tracer);
+	if (strstr(status, "\nState:\tZ") || strstr(status, "\nState:\tX"))
+		return error_create(FH_ERROR_NOT_FOUND, "process %d: it has ended (zombie); no memory is left",
+				    pid);
+	if (error == EPERM)
+		return error_create(FH_ERROR_PERMISSION,
+				    "process %d: not permitted to look at it; run as its user or with "
+				    "CAP_SYS_PTRACE (sudo), and see /proc/sys/kernel/yama/ptrace_scope",
+				    pid);
+	return error_system(error, "process %d: can't stop it", pid);
+}
+
+static bool is_held(const struct stop *stop, pid_t tid)
+{
+	for (size_t i = 0; i < stop->held.len; i++)
+		if (stop->held.items[i].tid == tid)
+			return true;
+	return false;
+}
+
+/* Seizes and interrupts the threads that are not held yet; *ret_new is how many came. */
+static struct fh_error *seize_new(struct stop *stop, size_t *ret_new)
+{
+	char path[64];
+	struct dirent *entry;
+	DIR *tasks;
+
+	*ret_new = 0;
+	snprintf(path, sizeof(path), "/proc/%d/task", stop->pid);
+	tasks = opendir(path);
+	if (!tasks)
+		return error_create(FH_ERROR_NOT_FOUND, "process %d: it ended", stop->pid);
+	while ((entry = readdir(tasks))) {
+		pid_t tid = (pid_t)atoi(entry->d_name);
+
+		if (tid <= 0 || is_held(stop, tid))
+			continue;
+		if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0) {
+			int error = errno;
+
+			/* One thread that ends meanwhile is no failure; the first one's is. */
+			if (error == ESRCH || (tid != stop->pid && stop->held.len))
+				continue;
+			closedir(tasks);
+			return why_not_seized(stop->pid, error);
+		}
+		ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+		if (!vec_push(&stop->held, (struct held_thread){ tid, false })) {
+			closedir(tasks);
+			return error_no_memory();
+		}
+		++*ret_new;
+	}
+	closedir(tasks);
+	return NULL;
+}
+
+static void wait_stopped(struct held_thread *thread, double until)
+{
+	for (;;) {
+		int status;
+		pid_t got = waitpid(thread->tid, &status, __WALL | WNOHANG);
+
+		if (got == thread->tid) {
+			thread->stopped = WIFSTOPPED(status);
+			return;
+		}
+		if (got < 0 && errno != EINTR)
+			return;
+		if (now_ms() > until)
+			return;
+		/* Polling: a blocking wait could last for ever, and the first tries nearly
+		 * always succeed. */
+		nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
+	}
+}
+
+static bool get_registers(pid_t tid, struct source_thread *thread)
+{
+	struct user_regs_struct registers;
+	struct iovec iov = { &registers, sizeof(registers) };
+
+	_Static_assert(sizeof(registers) == sizeof(thread->registers), "x86-64");
+	if (ptrace(PTRACE_GETREGSET, tid, (void *)NT_PRSTATUS, &iov) < 0 || iov.iov_len != sizeof(registers))
+		return false;
+	memcpy(thread->registers, &registers, sizeof(registers));
+	thread->sp = registers.rsp;
+	thread->ip = registers.rip;
+	thread->fs_base = registers.fs_base;
+	return true;
+}
+
+static struct fh_error *list_threads(struct stop *stop)
+{
+	struct source *source = stop->source;
+
+	for (size_t i = 0; i < stop->held.len; i++) {
+		const struct held_thread *held = &stop->held.items[i];
+		struct source_thread thread = { .tid = held->tid };
+
+		thread.has_registers = held->stopped && get_registers(held->tid, &thread);
+		if (!vec_push(&source->threads, thread))
+			return error_no_memory();
+		if (held->tid == stop->pid) { /* the main thread comes first */
+			struct source_thread first = source->threads.items[0];
+
+			source->threads.items[0] = thread;
+			*vec_last(&source->threads) = first;
+		}
+	}
+	return NULL;
+}
+
+static struct fh_error *stop_all(struct stop *stop)
+{
+	size_t waited = 0, new_threads;
+
+	do { /* threads may be made until all are stopped */
+		double until;
+
+		TRY(seize_new(stop, &new_threads));
+		until = now_ms() + PATIENCE_MS;
+		for (; waited < stop->held.len; waited++)
+			wait_stopped(&stop->held.items[waited], until);
+	} while (new_threads);
+	if (!stop->held.len)
+		return error_create(FH_ERROR_NOT_FOUND, "process %d: it ended", stop->pid);
+	return list_threads(stop);
+}
+
+static void *tracer_main(void *argument)
+{
+	struct stop *stop = argument;
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, NULL);
+	stop->began = now_ms();
+	stop->error = stop_all(stop);
+	pthread_mutex_lock(&stop->lock);
+	stop->ready = true;
+	pthread_cond_broadcast(&stop->changed);
+	while (!stop->release && !stop->error)
+		pthread_cond_wait(&stop->changed, &stop->lock);
+	pthread_mutex_unlock(&stop->lock);
+	for (size_t i = 0; i < stop->held.len; i++)
+		if (stop->held.items[i].stopped)
+			ptrace(PTRACE_DETACH, stop->held.items[i].tid, NULL, NULL);
+	stop->ended = now_ms();
+	return NULL; /* its end detaches what is left */
+}
+
+struct fh_error *stop_begin(pid_t pid, struct source *source, struct stop **ret)
+{
+	struct stop *stop = calloc(1, sizeof(*stop));
+
+	if (!stop)
+		return error_no_memory();
+	stop->pid = pid;
+	stop->source = source;
+	pthread_mutex_init(&stop->lock, NULL);
+	pthread_cond_init(&stop->changed, NULL);
+	if (pthread_create(&stop->tracer, NULL, tracer_main, stop)) {
+		free(stop);
+		return error_create(FH_ERROR_SYSTEM, "can't start a thread to trace with");
+	}
+	pthread_mutex_lock(&stop->lock);
+	while (!stop->ready)
+		pthread_cond_wait(&stop->changed, &stop->lock);
+	pthread_mutex_unlock(&stop->lock);
+	if (stop->error) {
+		struct fh_error *error = TAKE(stop->error);
+
+		stop_end(stop);
+		return error;
+	}
+	*ret = stop;
+	return NULL;
+}
+
+double stop_end(struct stop *stop)
+{
+	double paused;
+
+	if (!stop)
+		return -1;
+	pthread_mutex_lock(&stop->lock);
+	stop->release = true;
+	pthread_cond_broadcast(&stop->changed);
+	pthread_mutex_unlock(&stop->lock);
+	pthread_join(stop->tracer, NULL);
+	paused = stop->ended - stop->began;
+	pthread_mutex_destroy(&stop->lock);
+	pthread_cond_destroy(&stop->changed);
+	fh_error_destroy(stop->error);
+	vec_free(&stop->held);
+	free(stop);
+	return paused;
+}
