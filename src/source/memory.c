@@ -11,7 +11,7 @@ static const uint8_t zeros[MEMORY_WINDOW];
 
 void memory_init(struct memory *memory)
 {
-	*memory = (struct memory){ 0 };
+	*memory = (struct memory){ .clock = 1 }; /* a stamp of 0 is older than any use */
 }
 
 void memory_deinit(struct memory *memory)
