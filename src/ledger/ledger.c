@@ -201,13 +201,35 @@ void ledger_carve(struct ledger *ledger, uint64_t start, uint64_t end, category_
 	ledger_carve_end(ledger);
 }
 
-/* Index in the extent of the block that holds an address. */
+/* Index in the extent of the block that holds an address. Blocks are of much the same size, so
+ * the search starts where the address would be if they all were, and widens from there. */
 static uint32_t block_index(const struct ledger *ledger, const struct extent *extent, uint64_t address)
 {
 	const uint32_t *offsets = &ledger->offsets.items[extent->first];
 	uint64_t offset = address - extent->base;
+	double share = (double)(address - extent->start) / (double)(extent->end - extent->start);
 	uint32_t low = 0, high = extent->count;
+	uint32_t guess = (uint32_t)(share * extent->count);
 
+	if (guess >= high)
+		guess = high - 1;
+	for (uint32_t step = 4;; step *= 8) { /* invariant: the block is in [low, high) */
+		if (offsets[guess] <= offset) {
+			low = guess;
+			if (step >= high - low || offsets[low + step] > offset) {
+				high = step < high - low ? low + step : high;
+				break;
+			}
+			guess = low + step;
+		} else {
+			high = guess;
+			if (step >= high - low || offsets[high - step] <= offset) {
+				low = step < high - low ? high - step : low;
+				break;
+			}
+			guess = high - step;
+		}
+	}
 	while (high - low > 1) {
 		uint32_t mid = low + (high - low) / 2;
 
@@ -338,7 +360,6 @@ struct fh_error *ledger_commit(struct ledger *ledger)
 	ledger->extents.len = list.len;
 	ledger->extents.cap = room;
 	ledger->pending.len = 0;
-	ledger->last = 0;
 	return ledger->no_memory ? error_no_memory() : NULL;
 }
 
@@ -362,14 +383,15 @@ static size_t extent_index(const struct ledger *ledger, uint64_t address)
 
 bool ledger_find(struct ledger *ledger, uint64_t address, struct block *ret)
 {
+	uint32_t *recent = &ledger->recent[(address >> 18) % LEDGER_RECENT];
 	const struct extent *extent;
 
-	if (ledger->last >= ledger->extents.len || address < ledger->extents.items[ledger->last].start ||
-	    address >= ledger->extents.items[ledger->last].end)
-		ledger->last = extent_index(ledger, address);
-	if (ledger->last >= ledger->extents.len)
+	if (*recent >= ledger->extents.len || address < ledger->extents.items[*recent].start ||
+	    address >= ledger->extents.items[*recent].end)
+		*recent = (uint32_t)extent_index(ledger, address);
+	if (*recent >= ledger->extents.len)
 		return false;
-	extent = &ledger->extents.items[ledger->last];
+	extent = &ledger->extents.items[*recent];
 	if (address < extent->start)
 		return false;
 	*ret = ledger_block(ledger, extent, block_index(ledger, extent, address));

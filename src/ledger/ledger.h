@@ -46,6 +46,8 @@ struct extent {
 	uint32_t first, count; /* slots */
 };
 
+#define LEDGER_RECENT 4096
+
 struct ledger {
 	struct strings *strings;
 	VEC(struct extent) extents; /* ascending, disjoint */
@@ -56,7 +58,7 @@ struct ledger {
 	VEC(struct extent) pending; /* carved, not yet committed */
 	struct extent carving;
 	bool carving_open, no_memory;
-	size_t last; /* index of the extent last found */
+	uint32_t recent[LEDGER_RECENT]; /* extents found last, by address; only hints */
 	uint32_t refused; /* carvings that overlapped others, or what is not mapped */
 	uint64_t refused_at; /* the first of them */
 };
