@@ -35,9 +35,8 @@ struct image {
 	uint64_t tls_size, tls_align;	 /* of PT_TLS; 0: none */
 	uint64_t dynamic;		 /* address of the dynamic section; 0: none */
 	bool executable;		 /* the program itself, not a library */
-	bool from_file;			 /* headers were read from the file */
-	void *elf;			 /* of elfutils, or NULL */
-	int fd;
+	void *elf;			 /* of libelf, or NULL */
+	int fd;				 /* -1: not opened yet, -2: can't be */
 };
 
 struct images {
@@ -55,7 +54,8 @@ const struct image *images_at(const struct images *images, uint64_t address,
 			      const struct image_segment **ret_segment);
 
 /* Address of a defined symbol in .symtab or .dynsym; false when the image has none of that name. */
-bool image_symbol(const struct image *image, const char *name, uint64_t *ret_address, uint64_t *ret_size);
+bool image_symbol(const struct images *images, struct image *image, const char *name, uint64_t *ret_address,
+		  uint64_t *ret_size);
 
 /* An image that has a dynamic or other symbol of this name, or NULL; the first by address. */
 const struct image *images_with_symbol(const struct images *images, const char *name, uint64_t *ret_address);
