@@ -111,20 +111,24 @@ static inline const void *source_get(struct source *source, uint64_t address, si
 
 static inline bool source_u64(struct source *source, uint64_t address, uint64_t *ret)
 {
-	const void *p = source_get(source, address, sizeof(*ret), ret);
+	uint8_t scratch[sizeof(*ret)];
+	const void *p = source_get(source, address, sizeof(*ret), scratch);
 
-	if (p && p != ret)
-		__builtin_memcpy(ret, p, sizeof(*ret));
-	return p;
+	if (!p)
+		return false;
+	__builtin_memcpy(ret, p, sizeof(*ret));
+	return true;
 }
 
 static inline bool source_u32(struct source *source, uint64_t address, uint32_t *ret)
 {
-	const void *p = source_get(source, address, sizeof(*ret), ret);
+	uint8_t scratch[sizeof(*ret)];
+	const void *p = source_get(source, address, sizeof(*ret), scratch);
 
-	if (p && p != ret)
-		__builtin_memcpy(ret, p, sizeof(*ret));
-	return p;
+	if (!p)
+		return false;
+	__builtin_memcpy(ret, p, sizeof(*ret));
+	return true;
 }
 
 /* A NUL-terminated string of at most size - 1 bytes; false when it can't be read or is longer. */
