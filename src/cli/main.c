@@ -11,6 +11,12 @@ static bool print_row(void *context, const struct fh_row *row)
 	return true;
 }
 
+static bool print_text(void *context, const char *text)
+{
+	printf("%s: %s\n", (const char *)context, text);
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	struct fh_census *census;
@@ -32,6 +38,9 @@ int main(int argc, char **argv)
 	fh_census_info(census, &info);
 	printf("os %lu %lu %lu pause %.2f ms\n", (unsigned long)os.virtual_, (unsigned long)os.resident,
 	       (unsigned long)os.swapped, info.pause_ms);
+	fh_census_each_allocator(census, print_text, "allocator");
+	fh_census_each_runtime(census, print_text, "runtime");
+	fh_census_each_warning(census, print_text, "warning");
 	fh_census_destroy(census);
 	return 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of this folder share. The way of a census: find.c finds the live copy of CPython and its
- * version, offsets.c resolves and checks its layout, pymalloc.c finds and carves the arenas, types.c knows
- * which addresses are types, objects.c names the objects, buffers*.c what they own, show.c describes one.
+ * version, offsets.c resolves and checks its layout, arenas.c finds the arenas of pymalloc and pools.c carves
+ * them, types.c knows which addresses are types, objects.c names the objects, buffers.c what they own,
+ * owners*.c how each type owns it, show.c describes one.
  */
 #ifndef FREEHOLD_RUNTIME_CPYTHON_INTERNAL_H
 #define FREEHOLD_RUNTIME_CPYTHON_INTERNAL_H
@@ -11,41 +12,68 @@
 #include "layout/layout.h"
 #include "runtime/cpython/cpython.h"
 
-/* Offsets that the hot loops need, resolved once; -1 where this version has no such field.
- * Others are asked for by name with layout_offset(). */
+/* Offsets and sizes that are used often, resolved once; -1 (or 0 for sizes) where this version has no such
+ * thing. Others are asked for by name with layout_offset(). */
 struct py_offsets {
 	int ob_refcnt, ob_type, ob_size;
 	int tp_name, tp_basicsize, tp_itemsize, tp_flags, tp_base, tp_dict, tp_dictoffset, tp_weaklistoffset;
-	int ht_name, ht_qualname, ht_module, ht_cached_keys;
+	int ht_name, ht_qualname, ht_cached_keys, heap_type_size;
+	int ma_keys, ma_values, ma_used, ma_mask, ma_table, ma_smalltable, dict_size;
+	int dk_size, dk_log2_size, dk_log2_index_bytes, dk_kind, dk_nentries, dk_refcnt, keys_header;
+	int values_header; /* of a PyDictValues block with a header of its own (3.13); -1: none */
+	int unicode_length, unicode_state, ascii_size, compact_size, unicode_utf8, unicode_data;
+	int tuple_items, list_items, bytes_data, long_tag;
 	int gc_head; /* bytes before a collected object: 32, 16 or 0 */
+	uint64_t managed_flags; /* tp_flags by which two words precede the GC head; 0: none */
+	uint64_t managed_dict, inline_values;
+	int pool_size, arena_size, alignment;
 };
+
+/* Bits of tp_flags that are the same from 2.7 to 3.15 (Include/object.h). */
+#define TYPE_HEAP (UINT64_C(1) << 9)
+#define TYPE_READY (UINT64_C(1) << 12)
+#define TYPE_GC (UINT64_C(1) << 14)
+#define TYPE_INT (UINT64_C(1) << 23) /* 2.7 only */
+#define TYPE_LONG (UINT64_C(1) << 24)
+#define TYPE_LIST (UINT64_C(1) << 25)
+#define TYPE_TUPLE (UINT64_C(1) << 26)
+#define TYPE_BYTES (UINT64_C(1) << 27)
+#define TYPE_UNICODE (UINT64_C(1) << 28)
+#define TYPE_DICT (UINT64_C(1) << 29)
+#define TYPE_TYPE (UINT64_C(1) << 31)
 
 struct py_arena {
-	uint64_t start, end;
+	uint64_t start, end; /* pools only */
+	uint64_t pool_address; /* pools from here on were never carved */
+	uint64_t base, base_end; /* the arena as it was allocated */
 };
 
-/* How an object's bytes are laid out and what it may own. From the flags of builtin base types
- * (Py_TPFLAGS_*_SUBCLASS) and from names of static types. */
+struct py_owner;
+
+/* How an object's bytes are laid out and what it may own. */
 struct py_type {
 	uint64_t address;
 	const char *name;	/* "tuple", "collections.deque", "demo.Package": the kind of its objects */
 	const char *short_name; /* without module: for "Package.__dict__" */
 	uint64_t flags;
 	int64_t basicsize, itemsize, dictoffset, weaklistoffset;
-	uint32_t base;	  /* index of tp_base; UINT32_MAX: none */
-	uint32_t owns;	  /* an index into the table of owners in buffers.c, plus one; 0: nothing special */
-	uint8_t presize;  /* bytes of GC head and managed-dict words before the object */
-	bool heap;	  /* Py_TPFLAGS_HEAPTYPE */
-	category_id kinds[8]; /* cache of objects.c: category by head of the block */
+	uint32_t base;		      /* index of tp_base; UINT32_MAX: none */
+	const struct py_owner *owner; /* knows what its objects own; NULL: nothing special */
+	uint8_t presize; /* bytes of GC head and managed words before the object */
+	bool heap;
+	bool owner_known, has_dict;
+	category_id kind[3];   /* of its objects by head 0, 16, 32; 0: not asked for yet */
+	category_id freed[3];  /* those in free lists */
+	const char *dict_detail; /* "Package.__dict__"; NULL: not made yet */
 };
 
 /* One live copy of CPython in the target. */
 struct cpython {
 	struct target *target;
 	const struct image *image; /* that holds its static types */
-	char version[32];	   /* "3.11.2" */
+	char version[32];	   /* "3.11.2", or the series when only that is known */
 	char series[16];	   /* "3.11" */
-	char flavour[16];	   /* "gil", "free-threaded" */
+	const char *flavour;	   /* "gil", "free-threaded" */
 	struct layout layout;
 	struct py_offsets o;
 	uint64_t type_type; /* &PyType_Type */
@@ -53,24 +81,85 @@ struct cpython {
 	uint32_t debug_head; /* bytes that PYTHONMALLOC=debug puts before an object; 0 else */
 	struct hashmap type_index; /* address -> index + 1; 0: looked at, no type */
 	VEC(struct py_type) types;
+	struct {
+		uint64_t address;
+		uint32_t index;
+	} recent[1024]; /* in front of type_index */
+	uint8_t scratch[64];
+	struct hashmap fields; /* see field_offset() in owners.c */
+	VEC(uint32_t) type_of_category; /* category -> index of type + 1, see buffers.c */
 };
 
-/* find.c: fills image, version, series, flavour, type_type; false when there is no CPython. */
+/* find.c: fills image, version, series, flavour, type_type; *ret_found is false when there is no CPython. */
 struct fh_error *find_cpython(struct target *target, struct cpython *py, bool *ret_found);
-/* offsets.c: layout and o, from the table (or from what the target says of itself), checked against the
- * target's own types (tp_basicsize of dict, tuple, list, type ...). False: unknown, with a warning. */
+/* offsets.c: layout and o, from the table, checked against the target's own types. False: unknown, with a
+ * warning. */
 bool offsets_resolve(struct cpython *py);
-/* pymalloc.c: fills arenas and carves them. Live blocks are `pymalloc`, kind "N bytes", unknown. */
-struct fh_error *pymalloc_carve(struct cpython *py);
+/* Calls back for each word-aligned span of the writable data of an image. */
+typedef bool scan_words(void *context, uint64_t address, const uint64_t *words, size_t n);
+void scan_writable(struct target *target, const struct image *image, scan_words *visit, void *context);
 
-/* types.c: the type at an address, or NULL when there is none; remembered either way. Pointers are good
- * until the next call. */
-const struct py_type *types_at(struct cpython *py, uint64_t address);
-/* objects.c: names every block that is an object. */
+/* arenas.c */
+struct fh_error *arenas_find(struct cpython *py);
+/* pools.c: live blocks are `uncategorized`, kind "N bytes", unknown. */
+struct fh_error *pools_carve(struct cpython *py);
+
+/* types.c: index in types of the type at an address, or -1; remembered either way. */
+int types_slow(struct cpython *py, uint64_t address);
+static inline int types_at(struct cpython *py, uint64_t address)
+{
+	size_t slot = (address >> 4 ^ address >> 14) & 1023;
+
+	if (py->recent[slot].address == address)
+		return (int)py->recent[slot].index - 1;
+	return types_slow(py, address);
+}
+
+/* objects.c: the object in a block: its address and type, from its contents; false when it is none. */
+struct py_object {
+	uint64_t address;
+	uint32_t type;
+	int64_t refcount;
+	const uint8_t *bytes; /* of the object, `len` of them at hand; good until the next read */
+	size_t len;
+};
+bool objects_at(struct cpython *py, uint64_t data, uint64_t end, struct py_object *ret);
+/* Names every block that is an object. */
 struct fh_error *objects_classify(struct cpython *py);
+
 /* buffers.c: names what objects own. */
 struct fh_error *buffers_classify(struct cpython *py);
+
+/* claims.c: gives the block whose data begins at an address a name, on behalf of its owner. `sure`: the owner
+ * knows it to be its own, so that what looked like an object there is none. False when there is no such
+ * live block, or it has a better name. */
+bool claim(struct cpython *py, uint64_t data, const char *domain, const char *kind, const char *detail, bool sure);
+/* The same for a pointer into a block, `before` bytes from its data's start. */
+bool claim_inside(struct cpython *py, uint64_t pointer, uint64_t before, const char *kind, const char *detail);
+/* The block of an object, by the object's address; false when it is in none (a static object). */
+bool block_of_object(struct cpython *py, uint64_t address, struct block *ret);
+
+/* owners.c: how the objects of a type own memory, by the type's name or the flags that its base gave it. */
+struct py_owner {
+	const char *type;
+	void (*visit)(struct cpython *py, const struct py_object *object, const struct block *block);
+	bool generic; /* any word of the object may also point to memory of its own */
+};
+const struct py_owner *owners_for(struct cpython *py, uint32_t type);
+/* Names the dictionary of an instance, module or type: before the dictionaries name their tables. */
+void owners_name_dict(struct cpython *py, const struct py_object *object, const struct block *block);
+bool owners_has_dict(const struct cpython *py, const struct py_type *type);
+
 /* show.c */
 void show_object(struct cpython *py, const struct block *block, runtime_field_visitor *visit, void *context);
+
+/* A word of bytes at hand. */
+static inline uint64_t word_at(const uint8_t *bytes, size_t offset)
+{
+	uint64_t word;
+
+	__builtin_memcpy(&word, bytes + offset, 8);
+	return word;
+}
 
 #endif
