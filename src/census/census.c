@@ -128,7 +128,7 @@ void fh_census_info(const struct fh_census *census, struct fh_info *ret)
 		.pause_ms = source->pause_ms,
 		.has_resident = source->has_residency,
 		.streamed = source->streamed,
-		.damaged = census->target.damaged,
+		.damaged = census->target.damaged || source->damaged,
 		.threads = source->threads.len,
 	};
 }

@@ -188,8 +188,9 @@ struct fh_error *images_load(struct source *source, struct images **ret)
 		return error_no_memory();
 	elf_version(EV_CURRENT);
 	images->source = source;
-	for (size_t i = 0; i < source->mappings.len && !error; i++) {
-		const struct mapping *m = &source->mappings.items[i];
+	for (size_t i = 0; i < source->mappings.len + source->omitted.len && !error; i++) {
+		const struct mapping *m = i < source->mappings.len ? &source->mappings.items[i] :
+								     &source->omitted.items[i - source->mappings.len];
 		struct image *image = NULL;
 
 		if (!m->inode || m->offset != 0 || !(m->flags & MAPPING_READ) || known(images, m))

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* One for each mapping; it points at the mapping by index, since the array may still grow. */
+/* One for each mapping. */
 struct file_backing {
 	struct source *source;
-	size_t mapping;
+	const struct mapping *mapping;
 	int fd; /* -1: not opened, -2: can't be */
 	uint32_t number;
 };
@@ -20,9 +20,7 @@ static size_t fill_from_file(void *context, uint64_t address, uint64_t offset, v
 
 	(void)address;
 	if (file->fd == -1) {
-		struct source *source = file->source;
-
-		file->fd = source->ops->open_file(source, &source->mappings.items[file->mapping]);
+		file->fd = file->source->ops->open_file(file->source, file->mapping);
 		if (file->fd < 0)
 			file->fd = -2;
 	}
@@ -50,7 +48,7 @@ static void release_file(void *context)
 }
 
 /* The backing of the mapping that was added last serves all its ranges. */
-static struct file_backing *last_backing(struct source *source, size_t mapping)
+static struct file_backing *last_backing(struct source *source, const struct mapping *mapping)
 {
 	struct memory_backing *last = source->memory.backings.len ? vec_last(&source->memory.backings) : NULL;
 	struct file_backing *file = last && last->fill == fill_from_file ? last->context : NULL;
@@ -58,16 +56,15 @@ static struct file_backing *last_backing(struct source *source, size_t mapping)
 	return file && file->mapping == mapping ? file : NULL;
 }
 
-struct fh_error *files_add(struct source *source, size_t mapping_index, uint64_t start, uint64_t end)
+struct fh_error *files_add(struct source *source, const struct mapping *mapping, uint64_t start, uint64_t end)
 {
-	const struct mapping *mapping = &source->mappings.items[mapping_index];
-	struct file_backing *file = last_backing(source, mapping_index);
+	struct file_backing *file = last_backing(source, mapping);
 
 	if (!file) {
 		file = malloc(sizeof(*file));
 		if (!file)
 			return error_no_memory();
-		*file = (struct file_backing){ .source = source, .mapping = mapping_index, .fd = -1 };
+		*file = (struct file_backing){ .source = source, .mapping = mapping, .fd = -1 };
 		file->number = memory_add_backing(&source->memory, fill_from_file, release_file, file);
 		if (file->number == MEMORY_ZERO) {
 			free(file);

@@ -7,8 +7,9 @@
 
 /*
  * Adds [start, end) of a mapping as lazily read from its file. The file is
- * opened once, at the first read, through the source's open_file().
+ * opened once, at the first read, through the source's open_file(). The list that the mapping is in must not
+ * grow any more.
  */
-struct fh_error *files_add(struct source *source, size_t mapping_index, uint64_t start, uint64_t end);
+struct fh_error *files_add(struct source *source, const struct mapping *mapping, uint64_t start, uint64_t end);
 
 #endif

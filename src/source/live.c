@@ -242,7 +242,7 @@ static struct fh_error *add_rest(struct live *live, size_t mapping, uint64_t sta
 	if (start >= end || !(m->flags & MAPPING_READ))
 		return NULL;
 	if (m->inode)
-		return files_add(&live->source, mapping, start, end);
+		return files_add(&live->source, m, start, end);
 	if (m->flags & MAPPING_SHARED || m->path[0] == '[')
 		return NULL;
 	return memory_add_zero(&live->source.memory, start, end) ? NULL : error_no_memory();

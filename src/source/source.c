@@ -23,6 +23,7 @@ void source_deinit(struct source *source)
 	ranges_deinit(&source->resident);
 	ranges_deinit(&source->swapped);
 	vec_free(&source->mappings);
+	vec_free(&source->omitted);
 	vec_free(&source->threads);
 	vec_free(&source->warnings);
 	strings_destroy(source->strings);

@@ -69,6 +69,7 @@ struct source {
 	pid_t pid;
 	const char *command, *exe; /* never NULL */
 	VEC(struct mapping) mappings; /* ascending, disjoint */
+	VEC(struct mapping) omitted;  /* core: mapped files that it left out; readable, not counted */
 	VEC(struct source_thread) threads; /* the main thread first */
 	uint64_t auxv[64][2]; /* ends with AT_NULL */
 	struct memory memory;
@@ -77,6 +78,7 @@ struct source {
 	uint64_t os_virtual, os_resident, os_swapped; /* sums over the mappings */
 	double pause_ms; /* < 0: not known or none */
 	bool streamed;
+	bool damaged; /* something is missing; the warnings say what */
 	VEC(const char *) warnings;
 };
 

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The files that a core mapped: where they are now, and whether they are the same. The first page of an ELF file
+ * is dumped by default (coredump_filter(5), bit 4) and with it the build-id, as a rule; a file with
+ * another one is not used.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "source/core.h"
+
+#define MOST_HEADERS 64
+#define BUILD_ID_MAX 64
+
+struct build_id {
+	uint8_t bytes[BUILD_ID_MAX];
+	size_t len;
+};
+
+/* Reads at an offset of an ELF file: of the one on disk, or of its pages in the core. */
+typedef bool read_at(void *context, uint64_t offset, void *buffer, size_t len);
+
+static bool find_in_notes(const uint8_t *notes, size_t len, struct build_id *ret)
+{
+	for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= len;) {
+		Elf64_Nhdr note;
+		size_t data;
+
+		memcpy(&note, notes + at, sizeof(note));
+		data = at + sizeof(note) + ((note.n_namesz + (size_t)3) & ~(size_t)3);
+		if (data > len || note.n_descsz > len - data)
+			return false;
+		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && note.n_descsz <= BUILD_ID_MAX &&
+		    memcmp(notes + at + sizeof(note), "GNU", 4) == 0) {
+			memcpy(ret->bytes, notes + data, note.n_descsz);
+			ret->len = note.n_descsz;
+			return true;
+		}
+		at = data + ((note.n_descsz + (size_t)3) & ~(size_t)3);
+	}
+	return false;
+}
+
+/* False when there is none, or it can't be read. */
+static bool read_build_id(read_at *read, void *context, struct build_id *ret)
+{
+	Elf64_Ehdr header;
+
+	if (!read(context, 0, &header, sizeof(header)) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+	    header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phentsize != sizeof(Elf64_Phdr))
+		return false;
+	for (unsigned i = 0; i < header.e_phnum && i < MOST_HEADERS; i++) {
+		Elf64_Phdr program;
+		uint8_t notes[1024];
+		size_t len;
+
+		if (!read(context, header.e_phoff + i * sizeof(program), &program, sizeof(program)))
+			return false;
+		if (program.p_type != PT_NOTE)
+			continue;
+		len = program.p_filesz < sizeof(notes) ? program.p_filesz : sizeof(notes);
+		if (read(context, program.p_offset, notes, len) && find_in_notes(notes, len, ret))
+			return true;
+	}
+	return false;
+}
+
+static bool read_disk(void *context, uint64_t offset, void *buffer, size_t len)
+{
+	return pread(*(int *)context, buffer, len, (off_t)offset) == (ssize_t)len;
+}
+
+struct in_core {
+	struct core *core;
+	const char *path;
+};
+
+static bool read_in_core(void *context, uint64_t offset, void *buffer, size_t len)
+{
+	const struct in_core *in = context;
+
+	for (size_t i = 0; i < in->core->mapped.len; i++) {
+		const struct core_mapped_file *m = &in->core->mapped.items[i];
+
+		if (m->path == in->path && offset >= m->offset && offset - m->offset < m->end - m->start)
+			return core_read(in->core, m->start + (offset - m->offset), buffer, len) == len;
+	}
+	return false;
+}
+
+static int open_regular(const char *path)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* Whether a file is the one that was mapped. Without a build-id in the core its name has to do. */
+static bool is_same(struct core *core, const char *path, int fd)
+{
+	struct in_core in = { core, path };
+	struct build_id ours, theirs;
+
+	if (!read_build_id(read_in_core, &in, &theirs))
+		return true;
+	return read_build_id(read_disk, &fd, &ours) && ours.len == theirs.len &&
+	       memcmp(ours.bytes, theirs.bytes, ours.len) == 0;
+}
+
+static int open_candidate(struct core *core, const char *path)
+{
+	static const char deleted[] = " (deleted)";
+	size_t len = strlen(path);
+	char full[8192];
+	bool other = false;
+
+	if (len > strlen(deleted) && strcmp(path + len - strlen(deleted), deleted) == 0)
+		len -= strlen(deleted);
+	for (int i = 0; i < 3; i++) {
+		int fd;
+
+		if (i == 0 && !(core->exe && strcmp(path, core->source.exe) == 0))
+			continue;
+		if (i == 1 && !core->sysroot)
+			continue;
+		if (i == 0)
+			snprintf(full, sizeof(full), "%s", core->exe);
+		else
+			snprintf(full, sizeof(full), "%s%.*s", i == 1 ? core->sysroot : "", (int)len, path);
+		fd = open_regular(full);
+		if (fd < 0)
+			continue;
+		if (is_same(core, path, fd))
+			return fd;
+		close(fd);
+		other = true;
+	}
+	source_warn(&core->source, other ? "%s: the file here has another build-id than the one in the core; use --sysroot or --exe" :
+					   "%s: the core was made with this file, which is not here; use --sysroot or --exe",
+		    path);
+	return -1;
+}
+
+int core_open_file(struct core *core, const char *path)
+{
+	struct core_known_file known = { .path = path };
+
+	for (size_t i = 0; i < core->known.len; i++)
+		if (core->known.items[i].path == path)
+			return core->known.items[i].fd >= 0 ? dup(core->known.items[i].fd) : -1;
+	known.fd = open_candidate(core, path);
+	if (!vec_push(&core->known, known))
+		return known.fd;
+	return known.fd >= 0 ? dup(known.fd) : -1;
+}
