@@ -95,7 +95,7 @@ static bool read_version(struct cpython *py, uint64_t address)
 	if (dots != 2 || n < 5 || n > 10 || !isdigit((unsigned char)text[n - 1]))
 		return false;
 	n += strspn(text + n, "abcrc0123456789+");
-	if (text[n] != ' ' || n >= sizeof(py->version) || !strstr(text + n, " ["))
+	if (text[n] != ' ' || n >= sizeof(py->version) || !strchr(text + n, '['))
 		return false;
 	snprintf(py->version, sizeof(py->version), "%.*s", (int)n, text);
 	snprintf(py->series, sizeof(py->series), "%.*s", (int)(strchr(strchr(text, '.') + 1, '.') - text), text);
