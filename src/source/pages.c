@@ -73,9 +73,11 @@ static bool scan_range(int fd, uint64_t start, uint64_t end, uint64_t guard, pag
 			if (flags && !add_run(runs, regions[i].start, regions[i].end, flags))
 				return errno = ENOMEM, false;
 		}
-		if (arguments.walk_end <= start)
+		/* walk_end can lag behind (it keeps the place where the kernel's own buffer was full
+		 * last): a vector that isn't full means that all was seen. */
+		if ((size_t)n < room)
 			break;
-		start = arguments.walk_end;
+		start = regions[n - 1].end;
 	}
 	return true;
 }

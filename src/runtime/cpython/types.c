@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which addresses are types. An address is one when its ob_type leads, in a few steps, to the type of types, and
- * its fields make sense. The answer is remembered, also when it is no, since every word of the heap that might
- * be an ob_type is asked for.
+ * its fields make sense. Types are remembered; that an address is none only in a small cache, since every word of
+ * the heap that might be an ob_type is asked for, and most differ.
  */
 #include <string.h>
 
@@ -106,7 +106,7 @@ static int remember(struct cpython *py, uint64_t address, uint64_t value)
 {
 	size_t slot = (address >> 4 ^ address >> 14) & 1023;
 
-	if (!hashmap_put(&py->type_index, address, value))
+	if (value && !hashmap_put(&py->type_index, address, value))
 		py->target->ledger->no_memory = true;
 	py->recent[slot].address = address;
 	py->recent[slot].index = (uint32_t)value;
