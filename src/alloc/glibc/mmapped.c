@@ -12,6 +12,7 @@
 
 struct mmapped {
 	uint64_t start, chunk, end;
+	bool edge;
 };
 
 /* Whether a header at `chunk`, `offset` bytes into its mapping, describes a chunk that ends in bounds. */
@@ -34,7 +35,7 @@ static bool read_header(struct source *source, uint64_t start, uint64_t offset, 
 		return false;
 	if (total % PAGE || total > limit - start)
 		return false;
-	*ret = (struct mmapped){ start, start + offset, start + total };
+	*ret = (struct mmapped){ start, start + offset, start + total, false };
 	return true;
 }
 
@@ -71,35 +72,41 @@ static void carve_mmapped(struct target *target, struct glibc *glibc, const stru
 	ledger_carve_end(ledger);
 }
 
+/* What was found, before it is believed. */
+struct candidates {
+	VEC(struct mmapped) v;
+};
+
 /* Mappings that touch are one to the kernel: after a chunk the next may follow, and other memory may lie
- * between. Only memory that nobody claimed is looked at, a page at a time. */
-static void carve_block(struct target *target, struct glibc *glibc, uint64_t start, uint64_t end, uint64_t found[2])
+ * between. Only memory that nobody claimed is looked at, a page at a time. A header in the middle of other memory
+ * may be by chance: `edge` says that the chunk begins or ends where something else does. */
+static bool search_block(struct target *target, uint64_t start, uint64_t end, struct candidates *found)
 {
-	uint64_t at = (start + PAGE - 1) / PAGE * PAGE;
+	uint64_t at = (start + PAGE - 1) / PAGE * PAGE, before = at;
 
 	while (at + PAGE <= end) {
 		struct mmapped chunk;
 		size_t span;
 
 		if (!memory_span(&target->source->memory, at, &span) && span == 0)
-			return;
+			break;
 		if (!read_header(target->source, at, 0, end, &chunk)) {
 			at += PAGE;
 			continue;
 		}
 		find_aligned(target->source, &chunk);
-		carve_mmapped(target, glibc, &chunk);
-		found[0]++;
-		found[1] += chunk.end - chunk.start;
-		at = chunk.end;
+		chunk.edge = at == before || chunk.end == end || chunk.chunk > chunk.start;
+		if (!vec_push(&found->v, chunk))
+			return false;
+		at = before = chunk.end;
 	}
+	return true;
 }
 
-/* What mp_ counts must be what was found: more of ours would be false ones. */
-static void cross_check(struct target *target, const glibc_list *list, const uint64_t found[2])
+/* What mp_ counts, of all libcs together; false when it isn't known. */
+static bool counted(struct target *target, const glibc_list *list, uint64_t *ret_count, uint64_t *ret_bytes)
 {
-	uint64_t count = 0, bytes = 0;
-
+	*ret_count = *ret_bytes = 0;
 	for (size_t i = 0; i < list->len; i++) {
 		const struct glibc *glibc = list->items[i];
 		uint32_t n;
@@ -107,14 +114,47 @@ static void cross_check(struct target *target, const glibc_list *list, const uin
 
 		if (!glibc->mp || !source_u32(target->source, glibc->mp + glibc->mp_layout->n_mmaps, &n) ||
 		    !source_u64(target->source, glibc->mp + glibc->mp_layout->mmapped_mem, &size))
-			return;
-		count += n;
-		bytes += size;
+			return false;
+		*ret_count += n;
+		*ret_bytes += size;
 	}
-	if (found[0] > count || found[1] > bytes)
+	return true;
+}
+
+/* More than malloc counts: those that begin in the middle of nowhere are dropped, the smallest first. */
+static void drop_chance(struct candidates *found, uint64_t count)
+{
+	while (found->v.len > count) {
+		size_t smallest = found->v.len;
+
+		for (size_t i = 0; i < found->v.len; i++)
+			if (!found->v.items[i].edge &&
+			    (smallest == found->v.len || found->v.items[i].end - found->v.items[i].start <
+							     found->v.items[smallest].end - found->v.items[smallest].start))
+				smallest = i;
+		if (smallest == found->v.len)
+			return;
+		memmove(&found->v.items[smallest], &found->v.items[smallest + 1],
+			(found->v.len - smallest - 1) * sizeof(struct mmapped));
+		found->v.len--;
+	}
+}
+
+static void carve_found(struct target *target, const glibc_list *list, struct candidates *found)
+{
+	uint64_t count, bytes, sum = 0;
+	bool known = counted(target, list, &count, &bytes);
+
+	if (known)
+		drop_chance(found, count);
+	for (size_t i = 0; i < found->v.len; i++) {
+		carve_mmapped(target, list->items[0], &found->v.items[i]);
+		sum += found->v.items[i].end - found->v.items[i].start;
+	}
+	if (known && (found->v.len != count || sum != bytes))
 		source_warn(target->source,
-			    "malloc: %" PRIu64 " mmapped chunks of %" PRIu64 " bytes were found, malloc counts %" PRIu64
-			    " of %" PRIu64, found[0], found[1], count, bytes);
+			    "malloc: %zu mmapped chunks of %" PRIu64 " bytes were found, malloc counts %" PRIu64 " of %" PRIu64,
+			    found->v.len, sum, count, bytes);
 }
 
 static bool may_hold_chunks(const struct target *target, const struct block *block)
@@ -128,26 +168,30 @@ struct fh_error *mmapped_carve(struct target *target, const glibc_list *list)
 {
 	struct ledger_cursor cursor = { 0 };
 	struct block block;
-	uint64_t found[2] = { 0, 0 };
+	struct candidates found = { 0 };
 	uint64_t start = 0, end = 0;
-	bool more = true;
+	bool more = true, memory = true;
 
 	if (!list->len)
 		return NULL;
-	while (more) { /* unclaimed blocks that touch are taken together */
+	while (more && memory) { /* unclaimed blocks that touch are taken together */
 		more = ledger_next(target->ledger, &cursor, &block);
 		if (more && block.start == end && may_hold_chunks(target, &block)) {
 			end = block.end;
 			continue;
 		}
 		if (end > start)
-			carve_block(target, list->items[0], start, end, found);
+			memory = search_block(target, start, end, &found);
 		start = end = 0;
 		if (more && may_hold_chunks(target, &block)) {
 			start = block.start;
 			end = block.end;
 		}
 	}
-	cross_check(target, list, found);
+	if (memory)
+		carve_found(target, list, &found);
+	vec_free(&found.v);
+	if (!memory)
+		return error_no_memory();
 	return ledger_commit(target->ledger);
 }

@@ -62,6 +62,17 @@ static bool read_fields(struct cpython *py, uint64_t address, struct py_type *ty
 	       name[0] && is_printable(name);
 }
 
+/* Generators end in a frame whose size is the code's to say: from 3.11 on they have items, but no ob_size. */
+static bool has_ob_size(struct cpython *py, const char *name)
+{
+	static const char *const frames[] = { "generator", "coroutine", "async_generator" };
+
+	for (size_t i = 0; i < sizeof(frames) / sizeof(*frames); i++)
+		if (strcmp(frames[i], name) == 0)
+			return layout_offset(&py->layout, "PyGenObject", "gi_iframe") < 0;
+	return true;
+}
+
 /* A class made by Python code, or by PyType_FromSpec: module and qualified name. */
 static void name_heap_type(struct cpython *py, struct py_type *type, const char *tp_name)
 {
@@ -126,6 +137,8 @@ int types_slow(struct cpython *py, uint64_t address)
 	if (address < 4096 || address % 8 || address >> 56 || !reaches_type(py, address) ||
 	    !read_fields(py, address, &type, name) || py->types.len > (1u << 24))
 		return remember(py, address, 0);
+	if (type.itemsize && !has_ob_size(py, name))
+		type.itemsize = 0;
 	type.name = type.short_name = "?";
 	index = py->types.len;
 	if (!vec_push(&py->types, type))
