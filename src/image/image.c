@@ -168,7 +168,7 @@ static struct fh_error *load(struct images *images)
 		bool unreadable;
 
 		TRY(find_in(images, i, &unreadable));
-		if (unreadable && m->offset == 0 && has_code(source, i))
+		if (unreadable && mapping_has_file(m) && m->offset == 0 && has_code(source, i))
 			source_warn(source, "%s: the file can't be read: its parts are named by their "
 				    "protection, and it has no symbols", m->path);
 	}
