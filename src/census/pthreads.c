@@ -109,8 +109,20 @@ bool pthreads_check(const struct pthreads *pthreads, uint64_t address)
 	return address && address % 8 == 0 && source_u64(pthreads->source, address, &self) && self == address;
 }
 
-/* The first pair (start, size) of a range that the struct pthread lies at the top of. The main thread's
- * is (0, top), which isn't one. */
+static bool is_mapped(const struct source *source, uint64_t start, uint64_t end)
+{
+	while (start < end) {
+		const struct mapping *m = source_mapping_at(source, start);
+
+		if (!m)
+			return false;
+		start = m->end;
+	}
+	return true;
+}
+
+/* The first pair (start, size) of a range that the struct pthread lies at the top of, and that is mapped
+ * but for the guard, which some cores leave out. The main thread's is (0, top), which isn't one. */
 bool pthreads_stack(const struct pthreads *pthreads, uint64_t address, struct pthread_stack *ret)
 {
 	uint64_t words[PTHREAD_WORDS];
@@ -125,7 +137,8 @@ bool pthreads_stack(const struct pthreads *pthreads, uint64_t address, struct pt
 		*ret = (struct pthread_stack){ start, size, 0 };
 		if (i + 2 < n && words[i + 2] % PAGE == 0 && words[i + 2] < address - start)
 			ret->guard = words[i + 2];
-		return true;
+		if (is_mapped(pthreads->source, start + ret->guard, end))
+			return true;
 	}
 	return false;
 }
