@@ -11,7 +11,7 @@
 
 #define RED_ZONE 128
 #define MOST_RESERVED 16384
-#define SLACK 80
+#define SLACK 512
 
 static category_id stack_category(struct ledger *ledger, const char *kind, const char *detail,
 				  enum fh_state state)
@@ -53,9 +53,9 @@ static void carve_stack(struct ledger *ledger, const struct thread_stack *stack)
 	ledger_carve_end(ledger);
 }
 
-/* A static program of glibc takes the first bytes of the brk heap for it: what was reserved for libraries yet
- * to come lies below, and as much as the alignment (64) needed above (csu/libc-tls.c). A malloc that
- * begins earlier carves that away again. */
+/* A static program of glibc takes the first bytes of the brk heap for it: what was reserved for libraries yet to
+ * come lies below, and above what the alignment needed (csu/libc-tls.c), or what struct pthread has more
+ * than was known. Malloc, which follows, carves its own away again. */
 static void carve_main_control(struct ledger *ledger, const struct threads *threads)
 {
 	uint64_t start = threads->main_control_start, end = threads->main_control_end;

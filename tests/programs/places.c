@@ -15,6 +15,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#ifndef PR_SET_VMA /* Linux 5.17 */
+#define PR_SET_VMA 0x53564d41
+#define PR_SET_VMA_ANON_NAME 0
+#endif
+
 #define THREADS 6
 #define USED 100000 /* bytes of stack that each thread certainly uses */
 
