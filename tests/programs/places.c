@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A target that knows where its memory is: variables of each kind, threads with stacks of several sizes,
- * ended ones, one on a stack of the program's own, and mappings of several kinds. Says so as one line of
- * JSON, then waits for its standard input to close.
+ * ended ones, one on a stack of the program's own, and mappings of several kinds. Says so in JSON, as the rest
+ * of its READY line, then waits for its standard input to close.
  */
 #include <alloca.h>
 #include <pthread.h>
@@ -135,7 +135,7 @@ int main(void)
 	memset(deep, 1, USED);
 	memset(zeroed, 1, sizeof(zeroed) / 2);
 	note_stack(&self);
-	printf("{");
+	printf("READY {");
 	start_threads();
 	make_mappings();
 	range("initialised", initialised, sizeof(initialised));
@@ -144,7 +144,7 @@ int main(void)
 	range("main", (void *)(uintptr_t)main, 16);
 	range("deep", deep, USED);
 	range("local", self.local, sizeof(thread_local_));
-	printf("\"heap\": %lu, \"threads\": [", (unsigned long)(uintptr_t)sbrk(0));
+	printf("\"threads\": [");
 	for (int i = 0; i < THREADS; i++)
 		printf("%s{\"tid\": %ld, \"stack\": [%lu, %zu], \"guard\": %zu, \"deep\": [%lu, %d], \"local\": [%lu, %zu]}",
 		       i ? ", " : "", facts[i].tid, (unsigned long)(uintptr_t)facts[i].stack, facts[i].size,
