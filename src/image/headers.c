@@ -157,14 +157,15 @@ static bool read_segments(struct source *source, struct image *image, const stru
 
 /* ---- does it sit there ----------------------------------------------------- */
 
-static bool maps_segment(const struct source *source, const struct image *image,
+/* What a core left out has no protection. */
+static bool maps_segment(const struct images *images, const struct image *image,
 			 const struct mapping *header, const struct image_segment *segment)
 {
-	const struct mapping *m = source_mapping_at(source, segment->start);
+	const struct mapping *m = images_mapping_at(images, segment->start);
 
 	return m && image_is_of(image, m) && m->start == page_down(segment->start) &&
 	       m->offset == header->offset + page_down(segment->offset) &&
-	       (!(segment->flags & PF_X) || m->flags & MAPPING_EXEC);
+	       (!(segment->flags & PF_X) || m->flags & (MAPPING_EXEC | MAPPING_OMITTED));
 }
 
 /*
@@ -172,13 +173,13 @@ static bool maps_segment(const struct source *source, const struct image *image,
  * has a segment with code or data (or, where it has neither, all of them) in a mapping of its own at the
  * place that the headers say. Not all have to be: some programs move their text to huge pages.
  */
-static bool is_loaded(const struct source *source, const struct image *image, const struct mapping *header)
+static bool is_loaded(const struct images *images, const struct image *image, const struct mapping *header)
 {
 	bool special = false, all = true;
 
 	for (size_t i = 0; i < image->segments.len; i++) {
 		const struct image_segment *s = &image->segments.items[i];
-		bool maps = s->file_end == s->start || maps_segment(source, image, header, s);
+		bool maps = s->file_end == s->start || maps_segment(images, image, header, s);
 
 		if (s->flags & (PF_X | PF_W) && s->file_end > s->start) {
 			special = true;
@@ -206,10 +207,11 @@ static struct image *create(const struct mapping *mapping)
 	return image;
 }
 
-struct fh_error *image_read(struct source *source, const struct mapping *mapping, struct image **ret,
+struct fh_error *image_read(const struct images *images, const struct mapping *mapping, struct image **ret,
 			    bool *ret_unreadable)
 {
 	CLEANUP_FREE struct headers *headers = malloc(sizeof(*headers));
+	struct source *source = images->source;
 	struct image *image;
 	size_t first = 0;
 
@@ -232,7 +234,7 @@ struct fh_error *image_read(struct source *source, const struct mapping *mapping
 		return error_no_memory();
 	}
 	if ((headers->elf.e_type == ET_EXEC && image->bias) ||
-	    (!image->vdso && !is_loaded(source, image, mapping))) {
+	    (!image->vdso && !is_loaded(images, image, mapping))) {
 		image_destroy(image);
 		return NULL;
 	}

@@ -7,7 +7,7 @@
 
 /* The image whose ELF header a mapping begins with; *ret stays NULL when it begins with none, or with
  * one that makes no sense there. *ret_unreadable: not even the header could be read. */
-struct fh_error *image_read(struct source *source, const struct mapping *mapping, struct image **ret,
+struct fh_error *image_read(const struct images *images, const struct mapping *mapping, struct image **ret,
 			    bool *ret_unreadable);
 void image_destroy(struct image *image);
 

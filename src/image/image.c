@@ -19,6 +19,7 @@ void images_destroy(struct images *images)
 		image_destroy(images->v.items[i]);
 	vec_free(&images->v);
 	vec_free(&images->places);
+	vec_free(&images->mappings);
 	free(images);
 }
 
@@ -37,27 +38,28 @@ static bool same_file(const struct mapping *a, const struct mapping *b)
 	return a->path == b->path && a->inode == b->inode && a->device == b->device;
 }
 
-static bool has_code(const struct source *source, size_t i)
+static bool has_code(const struct images *images, size_t i)
 {
-	for (size_t k = i; k < source->mappings.len && k <= i + NEIGHBOURS; k++)
-		if (source->mappings.items[k].flags & MAPPING_EXEC &&
-		    same_file(&source->mappings.items[i], &source->mappings.items[k]))
+	const struct mapping *m = images->mappings.items[i];
+
+	for (size_t k = i; k < images->mappings.len && k <= i + NEIGHBOURS; k++)
+		if (images->mappings.items[k]->flags & MAPPING_EXEC && same_file(m, images->mappings.items[k]))
 			return true;
 	return false;
 }
 
 /* A process can map tens of thousands of data files; to read the start of each would open them all. What
  * was loaded is mapped executable, or in several pieces close together. */
-static bool may_be_image(const struct source *source, size_t i)
+static bool may_be_image(const struct images *images, size_t i)
 {
-	const struct mapping *m = &source->mappings.items[i];
+	const struct mapping *m = images->mappings.items[i];
 
 	if (!mapping_has_file(m) || !(m->flags & MAPPING_READ))
 		return false;
 	if (m->flags & MAPPING_EXEC)
 		return true;
-	for (size_t k = i + 1; k < source->mappings.len && k <= i + NEIGHBOURS; k++) {
-		const struct mapping *next = &source->mappings.items[k];
+	for (size_t k = i + 1; k < images->mappings.len && k <= i + NEIGHBOURS; k++) {
+		const struct mapping *next = images->mappings.items[k];
 
 		if (same_file(m, next) && (next->offset > m->offset || next->flags & MAPPING_WRITE))
 			return true;
@@ -77,15 +79,14 @@ static bool is_part_of_last(const struct images *images, const struct mapping *m
  * an ELF file at some offset. */
 static struct fh_error *find_in(struct images *images, size_t i, bool *ret_unreadable)
 {
-	struct source *source = images->source;
-	const struct mapping *m = &source->mappings.items[i];
-	bool vdso = m->start == auxv_value(source, AT_SYSINFO_EHDR);
+	const struct mapping *m = images->mappings.items[i];
+	bool vdso = m->start == auxv_value(images->source, AT_SYSINFO_EHDR);
 	struct image *image = NULL;
 
 	*ret_unreadable = false;
-	if (!vdso && (!may_be_image(source, i) || is_part_of_last(images, m)))
+	if (!vdso && (!may_be_image(images, i) || is_part_of_last(images, m)))
 		return NULL;
-	TRY(image_read(source, m, &image, ret_unreadable));
+	TRY(image_read(images, m, &image, ret_unreadable));
 	if (image && !vec_push(&images->v, image)) {
 		image_destroy(image);
 		return error_no_memory();
@@ -159,17 +160,37 @@ static struct fh_error *sort_places(struct images *images)
 	return NULL;
 }
 
+static int compare_mappings(const void *a, const void *b)
+{
+	const struct mapping *x = *(const struct mapping *const *)a, *y = *(const struct mapping *const *)b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+static struct fh_error *list_mappings(struct images *images)
+{
+	const struct source *source = images->source;
+
+	if (!vec_reserve(&images->mappings, source->mappings.len + source->omitted.len + 1))
+		return error_no_memory();
+	for (size_t i = 0; i < source->mappings.len; i++)
+		images->mappings.items[images->mappings.len++] = &source->mappings.items[i];
+	for (size_t i = 0; i < source->omitted.len; i++)
+		images->mappings.items[images->mappings.len++] = &source->omitted.items[i];
+	qsort(images->mappings.items, images->mappings.len, sizeof(*images->mappings.items), compare_mappings);
+	return NULL;
+}
+
 static struct fh_error *load(struct images *images)
 {
-	struct source *source = images->source;
-
-	for (size_t i = 0; i < source->mappings.len; i++) {
-		const struct mapping *m = &source->mappings.items[i];
+	TRY(list_mappings(images));
+	for (size_t i = 0; i < images->mappings.len; i++) {
+		const struct mapping *m = images->mappings.items[i];
 		bool unreadable;
 
 		TRY(find_in(images, i, &unreadable));
-		if (unreadable && mapping_has_file(m) && m->offset == 0 && has_code(source, i))
-			source_warn(source, "%s: the file can't be read: its parts are named by their "
+		if (unreadable && mapping_has_file(m) && m->offset == 0 && has_code(images, i))
+			source_warn(images->source, "%s: the file can't be read: its parts are named by their "
 				    "protection, and it has no symbols", m->path);
 	}
 	mark_executable(images);
@@ -218,6 +239,23 @@ const struct image *images_at(const struct images *images, uint64_t address,
 	if (ret_segment)
 		*ret_segment = &image->segments.items[place->segment];
 	return image;
+}
+
+const struct mapping *images_mapping_at(const struct images *images, uint64_t address)
+{
+	size_t low = 0, high = images->mappings.len;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (images->mappings.items[mid]->end <= address)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (low == images->mappings.len || images->mappings.items[low]->start > address)
+		return NULL;
+	return images->mappings.items[low];
 }
 
 const struct image *images_executable(const struct images *images)

@@ -53,6 +53,7 @@ struct images {
 	struct source *source;
 	VEC(struct image *) v; /* by start address */
 	VEC(struct image_place) places;
+	VEC(const struct mapping *) mappings; /* the source's, and those that a core left out, ascending */
 };
 
 /* Finds the images of a source. What can't be parsed is no image; a warning says so where the file is
@@ -66,6 +67,9 @@ const struct image *images_at(const struct images *images, uint64_t address,
 
 /* The program itself, or NULL when it is not among the images. */
 const struct image *images_executable(const struct images *images);
+
+/* The mapping that holds an address, even if a core left it out; or NULL. */
+const struct mapping *images_mapping_at(const struct images *images, uint64_t address);
 
 /* Address of a defined symbol in .dynsym or .symtab; false when the image has none of that name.
  * Thread-local and absolute symbols have no address and are not found. `ret_size` may be NULL. */

@@ -159,7 +159,7 @@ static Elf_Scn *find_symtab(Elf *elf, GElf_Shdr *ret)
 /* The file stays open only if it has a .symtab: a target can have more libraries than we may open files. */
 static Elf *open_file(const struct images *images, struct image *image)
 {
-	const struct mapping *m = source_mapping_at(images->source, image->start);
+	const struct mapping *m = images_mapping_at(images, image->start);
 	GElf_Shdr header;
 
 	if (image->elf || image->fd == -2)
