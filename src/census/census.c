@@ -65,6 +65,7 @@ static struct fh_error *open_census(struct fh_census *census, const char *name,
 	TRY(ledger_create(target->source->strings, &target->ledger));
 	TRY(census_add_mappings(target));
 	TRY(census_carve_images(target));
+	TRY(census_carve_loader(target));
 	TRY(census_carve_stacks(target));
 	TRY(ledger_commit(target->ledger));
 	TRY(run_allocators(census));

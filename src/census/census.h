@@ -34,10 +34,13 @@ struct census_cursors {
 void census_fill_block(const struct fh_census *census, const struct block *block,
 		       struct census_cursors *cursors, struct fh_block *ret);
 
-/* Gives every mapping its first row: image, stack, os, or dark (mappings.c). */
+/* Gives every mapping its first row: what the operating system calls it, or dark (mappings.c). */
 struct fh_error *census_add_mappings(struct target *target);
-/* Divides what images and stacks cover: text, rodata, data, bss; used and unused (mappings.c). */
+/* Divides what images cover: text, rodata, data, bss (images.c). */
 struct fh_error *census_carve_images(struct target *target);
+/* Names what the run-time loader allocated for itself (loader.c). */
+struct fh_error *census_carve_loader(struct target *target);
+/* Divides stacks: guard, unused, used, thread control block (stacks.c). */
 struct fh_error *census_carve_stacks(struct target *target);
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The first row of every mapping, by what the operating system calls it. Anonymous private memory
- * stays `uncategorized / dark` until an allocator, a stack or an image claims it.
+ * The first row of every mapping, by what the operating system calls it. Anonymous private memory stays
+ * `uncategorized / dark` until an image, a stack, an allocator or a runtime claims it.
+ * Source of the names: proc_pid_maps(5), and the callers of vm_ops->name, shmem_kernel_file_setup() and
+ * anon_inode_getfile() in Linux 6.18.
  */
+#include <elf.h>
 #include <string.h>
-#include <sys/sysmacros.h>
 
 #include "census/census.h"
 
@@ -13,55 +15,86 @@ static bool has_prefix(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Names in brackets are the kernel's (proc_pid_maps(5)). */
+/* What the path says, whether there is a file or not. The first that fits. */
 static const struct {
-	const char *path, *kind;
-} kernel_names[] = {
-	{ "[vdso]", "vdso" },		{ "[vvar]", "vvar" },	  { "[vvar_vclock]", "vvar" },
-	{ "[vsyscall]", "vsyscall" },	{ "[uprobes]", "uprobes" }, { "[sigpage]", "sigpage" },
+	const char *prefix, *kind;
+} names[] = {
+	{ "[vdso]", "vdso" },
+	{ "[vvar", "vvar" }, /* also [vvar_vclock] */
+	{ "[vsyscall]", "vsyscall" },
+	{ "[uprobes]", "uprobes" },
+	{ "/memfd:", "shared memory" },
+	{ "/dev/shm/", "shared memory" },
+	{ "/SYSV", "shared memory" },
+	{ "/dev/zero", "shared memory" },
+	{ "[anon_shmem:", "shared memory" },
+	{ "/anon_hugepage", "huge pages" },
+	{ "/dev/hugepages/", "huge pages" },
+	{ "anon_inode:", "kernel object" }, /* [io_uring], [perf_event], [userfaultfd] ... */
+	{ "/[aio]", "kernel object" },
+	{ "socket:", "kernel object" },
+	{ "/dmabuf:", "device" },
+	{ "/dev/", "device" },
+	{ "/drm ", "device" },
+	{ "/i915", "device" },
 };
 
-static struct category shared_or_file(const struct mapping *m)
+static bool is_anonymous_zero(const struct mapping *m)
 {
-	struct category c = { .domain = "os", .kind = "file mapping", .detail = m->path };
+	return strcmp(m->path, "/dev/zero") == 0 && !(m->flags & MAPPING_SHARED);
+}
 
-	if (m->flags & MAPPING_SHARED && (has_prefix(m->path, "/memfd:") || has_prefix(m->path, "/dev/shm/") ||
-					  has_prefix(m->path, "/SYSV") || has_prefix(m->path, "/dev/zero") ||
-					  has_prefix(m->path, "[anon_shmem:")))
-		c.kind = "shared memory";
-	else if (has_prefix(m->path, "/anon_hugepage") || has_prefix(m->path, "/dev/hugepages/"))
-		c.kind = "huge pages";
-	else if (has_prefix(m->path, "anon_inode:") || has_prefix(m->path, "/anon_inode:"))
-		c.kind = "kernel object";
-	else if (has_prefix(m->path, "/dev/"))
-		c.kind = "device";
-	return c;
+static const char *kind_of_name(const struct mapping *m)
+{
+	if (is_anonymous_zero(m))
+		return NULL;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (has_prefix(m->path, names[i].prefix))
+			return names[i].kind;
+	return mapping_has_file(m) ? "file mapping" : NULL;
 }
 
 static struct category category_of_mapping(const struct mapping *m)
 {
-	for (size_t i = 0; i < sizeof(kernel_names) / sizeof(*kernel_names); i++)
-		if (strcmp(m->path, kernel_names[i].path) == 0)
-			return (struct category){ .domain = "os", .kind = kernel_names[i].kind, .detail = "" };
-	if (m->inode || has_prefix(m->path, "anon_inode:") || m->path[0] == '/')
-		return shared_or_file(m);
+	struct category c = { .domain = "os", .kind = kind_of_name(m), .detail = m->path };
+
+	if (c.kind) {
+		if (m->path[0] == '[' && !has_prefix(m->path, "[anon"))
+			c.detail = ""; /* the kind says it */
+		return c;
+	}
+	/* A name that the program gave by prctl(PR_SET_VMA_ANON_NAME), or none. */
+	c.detail = has_prefix(m->path, "[anon:") ? m->path : "";
 	if (m->flags & MAPPING_SHARED)
-		return (struct category){ .domain = "os", .kind = "shared memory", .detail = m->path };
-	if (!(m->flags & (MAPPING_READ | MAPPING_WRITE | MAPPING_EXEC)))
-		return (struct category){ .domain = "os", .kind = "reserved", .detail = "" };
-	if (m->flags & MAPPING_EXEC)
-		return (struct category){ .domain = "os", .kind = "anonymous code",
-					  .detail = has_prefix(m->path, "[anon:") ? m->path : "" };
-	return (struct category){ .domain = "uncategorized", .kind = "dark",
-				  .detail = has_prefix(m->path, "[anon:") ? m->path : "" };
+		c.kind = "shared memory";
+	else if (!(m->flags & (MAPPING_READ | MAPPING_WRITE | MAPPING_EXEC)))
+		c.kind = "reserved";
+	else if (m->flags & MAPPING_EXEC)
+		c.kind = "anonymous code";
+	else
+		c = (struct category){ .domain = "uncategorized", .kind = "dark", .detail = c.detail };
+	return c;
+}
+
+/* A core has no such names; what the kernel told the program at its start serves as well. */
+static uint64_t vdso_address(const struct source *source)
+{
+	for (size_t i = 0; i < 63 && source->auxv[i][0] != AT_NULL; i++)
+		if (source->auxv[i][0] == AT_SYSINFO_EHDR)
+			return source->auxv[i][1];
+	return 0;
 }
 
 struct fh_error *census_add_mappings(struct target *target)
 {
+	uint64_t vdso = vdso_address(target->source);
+
 	for (size_t i = 0; i < target->source->mappings.len; i++) {
 		const struct mapping *m = &target->source->mappings.items[i];
 		struct category c = category_of_mapping(m);
 
+		if (m->start == vdso && !mapping_has_file(m))
+			c = (struct category){ .domain = "os", .kind = "vdso", .detail = "" };
 		ledger_add_mapping(target->ledger, m->start, m->end, ledger_category(target->ledger, &c));
 	}
 	return ledger_commit(target->ledger);

@@ -1,30 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Headers are read through the target's memory: the first page of a file is mapped, and where a
- * core left it out, or it was never touched, the source reads it from the file itself.
- * Sources of facts: gABI "Program Header", elf.h of glibc 2.36.
- */
+/* Which mappings are images, and which image an address is in. */
 #include "image/image.h"
 
 #include <elf.h>
 #include <libelf.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define MOST_HEADERS 512
+#include "image/headers.h"
 
-static void image_destroy(struct image *image)
-{
-	if (!image)
-		return;
-	if (image->elf)
-		elf_end(image->elf);
-	if (image->fd >= 0)
-		close(image->fd);
-	vec_free(&image->segments);
-	free(image);
-}
+#define NEIGHBOURS 8 /* mappings that one segment may become by changes of protection */
 
 void images_destroy(struct images *images)
 {
@@ -33,104 +18,9 @@ void images_destroy(struct images *images)
 	for (size_t i = 0; i < images->v.len; i++)
 		image_destroy(images->v.items[i]);
 	vec_free(&images->v);
+	vec_free(&images->places);
+	vec_free(&images->mappings);
 	free(images);
-}
-
-/* The program headers of the ELF file mapped at an address; the count, 0 when there is none. */
-static size_t read_headers(struct source *source, uint64_t address, Elf64_Ehdr *header,
-			   Elf64_Phdr headers[MOST_HEADERS])
-{
-	size_t n;
-
-	if (!source_read(source, address, header, sizeof(*header)) ||
-	    memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 ||
-	    header->e_machine != EM_X86_64 || header->e_phentsize != sizeof(*headers))
-		return 0;
-	n = header->e_phnum < MOST_HEADERS ? header->e_phnum : MOST_HEADERS;
-	if (header->e_phoff > UINT32_MAX || !source_read(source, address + header->e_phoff, headers, n * sizeof(*headers)))
-		return 0;
-	return n;
-}
-
-/* NT_GNU_BUILD_ID of a note segment. */
-static void read_build_id(struct source *source, struct image *image, uint64_t address, uint64_t size)
-{
-	uint8_t notes[4096];
-	size_t len = size < sizeof(notes) ? size : sizeof(notes), at = 0;
-
-	if (!source_read(source, address, notes, len))
-		return;
-	while (at + sizeof(Elf64_Nhdr) <= len) {
-		const Elf64_Nhdr *note = (const Elf64_Nhdr *)(notes + at);
-		size_t name = at + sizeof(*note), bytes;
-
-		if (note->n_namesz > len || note->n_descsz > len)
-			return;
-		bytes = name + ((note->n_namesz + 3u) & ~3u);
-		if (bytes + note->n_descsz > len)
-			return;
-		if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 &&
-		    memcmp(notes + name, "GNU", 4) == 0 && note->n_descsz <= sizeof(image->build_id)) {
-			memcpy(image->build_id, notes + bytes, note->n_descsz);
-			image->build_id_len = note->n_descsz;
-			return;
-		}
-		at = bytes + ((note->n_descsz + 3u) & ~3u);
-	}
-}
-
-static uint64_t page_down(uint64_t n)
-{
-	return n & ~(uint64_t)(PAGE - 1);
-}
-
-static bool add_segment(struct image *image, const Elf64_Phdr *h)
-{
-	struct image_segment segment = {
-		.start = image->bias + h->p_vaddr,
-		.file_end = image->bias + h->p_vaddr + h->p_filesz,
-		.end = image->bias + h->p_vaddr + h->p_memsz,
-		.offset = h->p_offset,
-		.flags = h->p_flags,
-	};
-
-	if (h->p_filesz > h->p_memsz || segment.end < segment.start)
-		return true; /* nonsense: as if it weren't there */
-	if (!image->segments.len || segment.start < image->start)
-		image->start = page_down(segment.start);
-	if (page_down(segment.end + PAGE - 1) > image->end)
-		image->end = page_down(segment.end + PAGE - 1);
-	return vec_push(&image->segments, segment);
-}
-
-static bool read_segments(struct source *source, struct image *image, const Elf64_Phdr *headers, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		const Elf64_Phdr *h = &headers[i];
-
-		switch (h->p_type) {
-		case PT_LOAD:
-			if (!add_segment(image, h))
-				return false;
-			break;
-		case PT_NOTE:
-			if (!image->build_id_len)
-				read_build_id(source, image, image->bias + h->p_vaddr, h->p_filesz);
-			break;
-		case PT_GNU_RELRO:
-			image->relro_start = image->bias + h->p_vaddr;
-			image->relro_end = image->relro_start + h->p_memsz;
-			break;
-		case PT_TLS:
-			image->tls_size = h->p_memsz;
-			image->tls_align = h->p_align;
-			break;
-		case PT_DYNAMIC:
-			image->dynamic = image->bias + h->p_vaddr;
-			break;
-		}
-	}
-	return true;
 }
 
 static uint64_t auxv_value(const struct source *source, uint64_t type)
@@ -141,66 +31,182 @@ static uint64_t auxv_value(const struct source *source, uint64_t type)
 	return 0;
 }
 
-/* The image whose header a mapping holds; *ret stays NULL when it holds none. */
-static struct fh_error *read_image(struct source *source, const struct mapping *mapping, struct image **ret)
-{
-	Elf64_Phdr headers[MOST_HEADERS];
-	Elf64_Ehdr header;
-	size_t n = read_headers(source, mapping->start, &header, headers), first = 0;
-	uint64_t entry = auxv_value(source, AT_PHDR);
-	struct image *image;
-	const char *slash;
+/* ---- finding --------------------------------------------------------------- */
 
-	while (first < n && (headers[first].p_type != PT_LOAD || page_down(headers[first].p_offset) != 0))
-		first++;
-	if (first == n)
-		return NULL;
-	image = calloc(1, sizeof(*image));
-	if (!image)
-		return error_no_memory();
-	slash = strrchr(mapping->path, '/');
-	image->path = mapping->path;
-	image->name = slash && slash[1] ? slash + 1 : mapping->path;
-	image->bias = mapping->start - page_down(headers[first].p_vaddr);
-	image->fd = -1;
-	if (!read_segments(source, image, headers, n)) {
-		image_destroy(image);
-		return error_no_memory();
-	}
-	image->executable = entry >= image->start && entry < image->end;
-	*ret = image;
-	return NULL;
+static bool same_file(const struct mapping *a, const struct mapping *b)
+{
+	return a->path == b->path && a->inode == b->inode && a->device == b->device;
 }
 
-static bool known(const struct images *images, const struct mapping *mapping)
+static bool has_code(const struct images *images, size_t i)
+{
+	const struct mapping *m = images->mappings.items[i];
+
+	for (size_t k = i; k < images->mappings.len && k <= i + NEIGHBOURS; k++)
+		if (images->mappings.items[k]->flags & MAPPING_EXEC && same_file(m, images->mappings.items[k]))
+			return true;
+	return false;
+}
+
+/* A process can map tens of thousands of data files; to read the start of each would open them all. What
+ * was loaded is mapped executable, or in several pieces close together. */
+static bool may_be_image(const struct images *images, size_t i)
+{
+	const struct mapping *m = images->mappings.items[i];
+
+	if (!mapping_has_file(m) || !(m->flags & MAPPING_READ))
+		return false;
+	if (m->flags & MAPPING_EXEC)
+		return true;
+	for (size_t k = i + 1; k < images->mappings.len && k <= i + NEIGHBOURS; k++) {
+		const struct mapping *next = images->mappings.items[k];
+
+		if (same_file(m, next) && (next->offset > m->offset || next->flags & MAPPING_WRITE))
+			return true;
+	}
+	return false;
+}
+
+/* Whether a mapping belongs to the image found last: images of the same file can be loaded again. */
+static bool is_part_of_last(const struct images *images, const struct mapping *mapping)
 {
 	const struct image *last = images->v.len ? *vec_last(&images->v) : NULL;
 
-	return last && mapping->start < last->end && last->path == mapping->path;
+	return last && mapping->start < last->end && image_is_of(last, mapping);
+}
+
+/* Mappings at the start of a file, and others that are executable or start anew, since a file can hold
+ * an ELF file at some offset. */
+static struct fh_error *find_in(struct images *images, size_t i, bool *ret_unreadable)
+{
+	const struct mapping *m = images->mappings.items[i];
+	bool vdso = m->start == auxv_value(images->source, AT_SYSINFO_EHDR);
+	struct image *image = NULL;
+
+	*ret_unreadable = false;
+	if (!vdso && (!may_be_image(images, i) || is_part_of_last(images, m)))
+		return NULL;
+	TRY(image_read(images, m, &image, ret_unreadable));
+	if (image && !vec_push(&images->v, image)) {
+		image_destroy(image);
+		return error_no_memory();
+	}
+	return NULL;
+}
+
+static void mark_executable(struct images *images)
+{
+	const struct source *source = images->source;
+	uint64_t inside = auxv_value(source, AT_PHDR);
+
+	if (!inside)
+		inside = auxv_value(source, AT_ENTRY);
+	for (size_t i = 0; i < images->v.len; i++) {
+		struct image *image = images->v.items[i];
+
+		image->executable = inside ? inside >= image->start && inside < image->end :
+					     image->path[0] && strcmp(image->path, source->exe) == 0;
+		if (image->executable)
+			return;
+	}
+}
+
+static int compare_images(const void *a, const void *b)
+{
+	const struct image *x = *(struct image *const *)a, *y = *(struct image *const *)b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct image_place *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* Only hostile files overlap: the one that starts first wins. */
+static struct fh_error *sort_places(struct images *images)
+{
+	size_t kept = 0;
+	uint64_t reached = 0;
+
+	if (images->v.len)
+		qsort(images->v.items, images->v.len, sizeof(*images->v.items), compare_images);
+	for (size_t i = 0; i < images->v.len; i++) {
+		const struct image *image = images->v.items[i];
+
+		for (size_t k = 0; k < image->segments.len; k++) {
+			const struct image_segment *s = &image->segments.items[k];
+
+			if (!vec_push(&images->places, (struct image_place){ s->start, s->end, (uint32_t)i,
+									    (uint32_t)k }))
+				return error_no_memory();
+		}
+	}
+	if (images->places.len)
+		qsort(images->places.items, images->places.len, sizeof(struct image_place), compare_places);
+	for (size_t i = 0; i < images->places.len; i++) {
+		struct image_place place = images->places.items[i];
+
+		if (place.start < reached)
+			place.start = reached;
+		if (place.start >= place.end)
+			continue;
+		reached = place.end;
+		images->places.items[kept++] = place;
+	}
+	images->places.len = kept;
+	return NULL;
+}
+
+static int compare_mappings(const void *a, const void *b)
+{
+	const struct mapping *x = *(const struct mapping *const *)a, *y = *(const struct mapping *const *)b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+static struct fh_error *list_mappings(struct images *images)
+{
+	const struct source *source = images->source;
+
+	if (!vec_reserve(&images->mappings, source->mappings.len + source->omitted.len + 1))
+		return error_no_memory();
+	for (size_t i = 0; i < source->mappings.len; i++)
+		images->mappings.items[images->mappings.len++] = &source->mappings.items[i];
+	for (size_t i = 0; i < source->omitted.len; i++)
+		images->mappings.items[images->mappings.len++] = &source->omitted.items[i];
+	qsort(images->mappings.items, images->mappings.len, sizeof(*images->mappings.items), compare_mappings);
+	return NULL;
+}
+
+static struct fh_error *load(struct images *images)
+{
+	TRY(list_mappings(images));
+	for (size_t i = 0; i < images->mappings.len; i++) {
+		const struct mapping *m = images->mappings.items[i];
+		bool unreadable;
+
+		TRY(find_in(images, i, &unreadable));
+		if (unreadable && mapping_has_file(m) && m->offset == 0 && has_code(images, i))
+			source_warn(images->source, "%s: the file can't be read: its parts are named by their "
+				    "protection, and it has no symbols", m->path);
+	}
+	mark_executable(images);
+	return sort_places(images);
 }
 
 struct fh_error *images_load(struct source *source, struct images **ret)
 {
 	struct images *images = calloc(1, sizeof(*images));
-	struct fh_error *error = NULL;
+	struct fh_error *error;
 
 	if (!images)
 		return error_no_memory();
 	elf_version(EV_CURRENT);
 	images->source = source;
-	for (size_t i = 0; i < source->mappings.len + source->omitted.len && !error; i++) {
-		const struct mapping *m = i < source->mappings.len ? &source->mappings.items[i] :
-								     &source->omitted.items[i - source->mappings.len];
-		struct image *image = NULL;
-
-		if (!m->inode || m->offset != 0 || !(m->flags & MAPPING_READ) || known(images, m))
-			continue;
-		error = read_image(source, m, &image);
-		if (image && !vec_push(&images->v, image)) {
-			image_destroy(image);
-			error = error_no_memory();
-		}
-	}
+	error = load(images);
 	if (error) {
 		images_destroy(images);
 		return error;
@@ -209,23 +215,53 @@ struct fh_error *images_load(struct source *source, struct images **ret)
 	return NULL;
 }
 
+/* ---- looking up ------------------------------------------------------------ */
+
 const struct image *images_at(const struct images *images, uint64_t address,
 			      const struct image_segment **ret_segment)
 {
-	for (size_t i = 0; i < images->v.len; i++) {
-		const struct image *image = images->v.items[i];
+	size_t low = 0, high = images->places.len;
+	const struct image_place *place;
+	const struct image *image;
 
-		if (address < image->start || address >= image->end)
-			continue;
-		for (size_t k = 0; k < image->segments.len; k++) {
-			const struct image_segment *s = &image->segments.items[k];
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
 
-			if (address >= s->start && address < s->end) {
-				if (ret_segment)
-					*ret_segment = s;
-				return image;
-			}
-		}
+		if (images->places.items[mid].end <= address)
+			low = mid + 1;
+		else
+			high = mid;
 	}
+	if (low == images->places.len || images->places.items[low].start > address)
+		return NULL;
+	place = &images->places.items[low];
+	image = images->v.items[place->image];
+	if (ret_segment)
+		*ret_segment = &image->segments.items[place->segment];
+	return image;
+}
+
+const struct mapping *images_mapping_at(const struct images *images, uint64_t address)
+{
+	size_t low = 0, high = images->mappings.len;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (images->mappings.items[mid]->end <= address)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (low == images->mappings.len || images->mappings.items[low]->start > address)
+		return NULL;
+	return images->mappings.items[low];
+}
+
+const struct image *images_executable(const struct images *images)
+{
+	for (size_t i = 0; i < images->v.len; i++)
+		if (images->v.items[i]->executable)
+			return images->v.items[i];
 	return NULL;
 }

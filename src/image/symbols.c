@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Symbols: through libelf from the file when it can be had, else .dynsym by way of the dynamic section in
- * the target's memory. A damaged file means no symbols.
+ * Symbols: .dynsym by way of the dynamic section in the target's memory, so that it takes no file and no
+ * section headers; then .symtab of the file through libelf, for what was not stripped. A damaged table
+ * means that a symbol isn't found. Sources of facts: gABI, "Hash Table" and "Symbol Table"; the GNU hash
+ * section as in binutils' documentation and https://flapenguin.me/elf-dt-gnu-hash.
  */
 #include <elf.h>
 #include <gelf.h>
@@ -11,129 +13,213 @@
 
 #include "image/image.h"
 
-#define MOST_SYMBOLS (1u << 20)
+#define MOST_SYMBOLS (1u << 22)
+#define MOST_ENTRIES 512 /* of a dynamic section; libraries have about 30 */
+#define MOST_CHAIN 65536 /* symbols of one hash bucket */
+#define LONGEST_NAME 256
 
-/* The mapping that an image starts in, by which the source knows its file. */
-static Elf *open_elf(const struct images *images, struct image *image)
+/* Has an address: defined, and not relative to a thread or nothing. */
+static bool has_address(const Elf64_Sym *symbol)
 {
-	const struct mapping *m = source_mapping_at(images->source, image->start);
-
-	if (image->elf || image->fd == -2)
-		return image->elf;
-	image->fd = m ? images->source->ops->open_file(images->source, m) : -1;
-	if (image->fd >= 0)
-		image->elf = elf_begin(image->fd, ELF_C_READ, NULL);
-	if (image->elf && elf_kind(image->elf) != ELF_K_ELF) {
-		elf_end(image->elf);
-		image->elf = NULL;
-	}
-	if (!image->elf && image->fd >= 0)
-		close(image->fd);
-	if (!image->elf)
-		image->fd = -2;
-	return image->elf;
+	return symbol->st_shndx != SHN_UNDEF && symbol->st_shndx != SHN_ABS &&
+	       ELF64_ST_TYPE(symbol->st_info) != STT_TLS;
 }
 
-static bool find_in_section(const struct image *image, Elf *elf, Elf_Scn *section, const GElf_Shdr *header,
-			    const char *name, uint64_t *ret_address, uint64_t *ret_size)
+static void give(const struct image *image, const Elf64_Sym *symbol, uint64_t *ret_address, uint64_t *ret_size)
 {
-	Elf_Data *data = elf_getdata(section, NULL);
-	size_t n = data && header->sh_entsize ? data->d_size / header->sh_entsize : 0;
-
-	for (size_t i = 0; i < n && i < MOST_SYMBOLS; i++) {
-		GElf_Sym symbol;
-		const char *text;
-
-		if (!gelf_getsym(data, (int)i, &symbol) || symbol.st_shndx == SHN_UNDEF)
-			continue;
-		text = elf_strptr(elf, header->sh_link, symbol.st_name);
-		if (!text || strcmp(text, name) != 0)
-			continue;
-		*ret_address = image->bias + symbol.st_value;
-		if (ret_size)
-			*ret_size = symbol.st_size;
-		return true;
-	}
-	return false;
+	*ret_address = image->bias + symbol->st_value;
+	if (ret_size)
+		*ret_size = symbol->st_size;
 }
 
-static bool find_in_file(const struct image *image, Elf *elf, const char *name, uint64_t *ret_address,
-			 uint64_t *ret_size)
+/* ---- the dynamic section ---------------------------------------------------- */
+
+bool image_dynamic_entry(const struct images *images, const struct image *image, int64_t tag,
+			 uint64_t *ret_value)
 {
-	for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));) {
-		GElf_Shdr header;
-
-		if (gelf_getshdr(section, &header) &&
-		    (header.sh_type == SHT_DYNSYM || header.sh_type == SHT_SYMTAB) &&
-		    find_in_section(image, elf, section, &header, name, ret_address, ret_size))
-			return true;
-	}
-	return false;
-}
-
-struct dynamic {
-	uint64_t symbols, strings, strings_size, hash, gnu_hash;
-};
-
-/* Values of the dynamic section; ld.so has turned most of them into addresses, not all do. */
-static bool read_dynamic(struct source *source, const struct image *image, struct dynamic *ret)
-{
-	*ret = (struct dynamic){ 0 };
-	for (size_t i = 0; image->dynamic && i < 256; i++) {
+	for (size_t i = 0; image->dynamic && i < MOST_ENTRIES; i++) {
 		Elf64_Dyn entry;
-		uint64_t value;
 
-		if (!source_read(source, image->dynamic + i * sizeof(entry), &entry, sizeof(entry)))
+		if (!source_read(images->source, image->dynamic + i * sizeof(entry), &entry, sizeof(entry)) ||
+		    entry.d_tag == DT_NULL)
 			return false;
-		value = entry.d_un.d_ptr < image->bias ? entry.d_un.d_ptr + image->bias : entry.d_un.d_ptr;
-		switch (entry.d_tag) {
-		case DT_NULL: return ret->symbols && ret->strings;
-		case DT_SYMTAB: ret->symbols = value; break;
-		case DT_STRTAB: ret->strings = value; break;
-		case DT_STRSZ: ret->strings_size = entry.d_un.d_val; break;
-		case DT_HASH: ret->hash = value; break;
-		case DT_GNU_HASH: ret->gnu_hash = value; break;
+		if (entry.d_tag == tag) {
+			*ret_value = entry.d_un.d_val;
+			return true;
 		}
 	}
 	return false;
 }
 
-/* The string table nearly always follows the symbols: that bounds their number without a hash. */
-static bool find_in_memory(struct source *source, const struct image *image, const char *name,
-			   uint64_t *ret_address, uint64_t *ret_size)
+/* glibc's loader turns these entries into addresses, musl's and the kernel (vdso) don't. 0: none. */
+static uint64_t dynamic_address(const struct images *images, const struct image *image, int64_t tag)
 {
-	struct dynamic dynamic;
-	size_t len = strlen(name) + 1, n;
+	uint64_t value;
 
-	if (!read_dynamic(source, image, &dynamic) || dynamic.strings <= dynamic.symbols || len > 256)
+	if (!image_dynamic_entry(images, image, tag, &value))
+		return 0;
+	return value >= image->start && value < image->end ? value : value + image->bias;
+}
+
+struct dynamic {
+	uint64_t symbols, strings, strings_size;
+};
+
+static bool is_named(struct source *source, const struct dynamic *dynamic, const Elf64_Sym *symbol,
+		     const char *name)
+{
+	char text[LONGEST_NAME];
+	size_t len = strlen(name) + 1;
+
+	return has_address(symbol) && symbol->st_name < dynamic->strings_size &&
+	       source_read(source, dynamic->strings + symbol->st_name, text, len) && memcmp(text, name, len) == 0;
+}
+
+static bool check_symbol(struct source *source, const struct dynamic *dynamic, uint64_t i, const char *name,
+			 Elf64_Sym *ret)
+{
+	return source_read(source, dynamic->symbols + i * sizeof(*ret), ret, sizeof(*ret)) &&
+	       is_named(source, dynamic, ret, name);
+}
+
+static uint32_t gnu_hash(const char *name)
+{
+	uint32_t h = 5381;
+
+	for (const unsigned char *p = (const unsigned char *)name; *p; p++)
+		h = h * 33 + *p;
+	return h;
+}
+
+/* Header: buckets, number of the first hashed symbol, words of the Bloom filter, its shift. Then the filter,
+ * the buckets, and a hash for each symbol, whose lowest bit ends a bucket's chain. */
+static bool find_by_gnu_hash(struct source *source, const struct dynamic *dynamic, uint64_t table,
+			     const char *name, Elf64_Sym *ret)
+{
+	uint32_t header[4], hash = gnu_hash(name), at, chained;
+	uint64_t filter = table + sizeof(header), word, buckets, chain;
+
+	if (!source_read(source, table, header, sizeof(header)) || !header[0] || !header[2] || header[3] > 31)
 		return false;
-	n = (dynamic.strings - dynamic.symbols) / sizeof(Elf64_Sym);
-	for (size_t i = 0; i < n && i < MOST_SYMBOLS; i++) {
-		Elf64_Sym symbol;
-		char text[256];
-
-		if (!source_read(source, dynamic.symbols + i * sizeof(symbol), &symbol, sizeof(symbol)))
+	if (!source_u64(source, filter + hash / 64 % header[2] * 8, &word) ||
+	    !(word >> hash % 64 & 1) || !(word >> (hash >> header[3]) % 64 & 1))
+		return false;
+	buckets = filter + (uint64_t)header[2] * 8;
+	chain = buckets + (uint64_t)header[0] * 4;
+	if (!source_u32(source, buckets + (uint64_t)(hash % header[0]) * 4, &at) || at < header[1])
+		return false;
+	for (size_t n = 0; n < MOST_CHAIN; n++, at++) {
+		if (!source_u32(source, chain + (uint64_t)(at - header[1]) * 4, &chained))
 			return false;
-		if (symbol.st_shndx == SHN_UNDEF || symbol.st_name >= dynamic.strings_size ||
-		    !source_read(source, dynamic.strings + symbol.st_name, text, len) ||
-		    memcmp(text, name, len) != 0)
-			continue;
-		*ret_address = image->bias + symbol.st_value;
-		if (ret_size)
-			*ret_size = symbol.st_size;
-		return true;
+		if ((chained | 1) == (hash | 1) && check_symbol(source, dynamic, at, name, ret))
+			return true;
+		if (chained & 1)
+			return false;
 	}
 	return false;
 }
 
+static bool find_in_memory(const struct images *images, const struct image *image, const char *name,
+			   Elf64_Sym *ret)
+{
+	struct source *source = images->source;
+	struct dynamic dynamic = {
+		.symbols = dynamic_address(images, image, DT_SYMTAB),
+		.strings = dynamic_address(images, image, DT_STRTAB),
+	};
+	uint64_t gnu = dynamic_address(images, image, DT_GNU_HASH), hash;
+	uint32_t counts[2]; /* DT_HASH: buckets, symbols */
+	size_t n;
+
+	if (!dynamic.symbols || !dynamic.strings || strlen(name) >= LONGEST_NAME ||
+	    !image_dynamic_entry(images, image, DT_STRSZ, &dynamic.strings_size))
+		return false;
+	if (gnu)
+		return find_by_gnu_hash(source, &dynamic, gnu, name, ret);
+	hash = dynamic_address(images, image, DT_HASH);
+	if (!hash || !source_read(source, hash, counts, sizeof(counts)))
+		return false;
+	n = counts[1] < MOST_SYMBOLS ? counts[1] : MOST_SYMBOLS;
+	for (size_t i = 1; i < n; i++)
+		if (check_symbol(source, &dynamic, i, name, ret))
+			return true;
+	return false;
+}
+
+/* ---- .symtab ---------------------------------------------------------------- */
+
+static Elf_Scn *find_symtab(Elf *elf, GElf_Shdr *ret)
+{
+	for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));)
+		if (gelf_getshdr(section, ret) && ret->sh_type == SHT_SYMTAB)
+			return section;
+	return NULL;
+}
+
+/* The file stays open only if it has a .symtab: a target can have more libraries than we may open files. */
+static Elf *open_file(const struct images *images, struct image *image)
+{
+	const struct mapping *m = images_mapping_at(images, image->start);
+	GElf_Shdr header;
+
+	if (image->elf || image->fd == -2)
+		return image->elf;
+	image->fd = m && image_is_of(image, m) ? images->source->ops->open_file(images->source, m) : -1;
+	if (image->fd >= 0)
+		image->elf = elf_begin(image->fd, ELF_C_READ, NULL);
+	if (image->elf && (elf_kind(image->elf) != ELF_K_ELF || gelf_getclass(image->elf) != ELFCLASS64 ||
+			   !find_symtab(image->elf, &header))) {
+		elf_end(image->elf);
+		image->elf = NULL;
+	}
+	if (!image->elf) {
+		if (image->fd >= 0)
+			close(image->fd);
+		image->fd = -2;
+	}
+	return image->elf;
+}
+
+static bool find_in_file(Elf *elf, const char *name, Elf64_Sym *ret)
+{
+	GElf_Shdr header;
+	Elf_Scn *section = find_symtab(elf, &header);
+	Elf_Scn *text_section = section ? elf_getscn(elf, header.sh_link) : NULL;
+	Elf_Data *data = section ? elf_getdata(section, NULL) : NULL;
+	Elf_Data *texts = text_section ? elf_getdata(text_section, NULL) : NULL;
+	size_t len = strlen(name) + 1;
+
+	if (!data || !texts || data->d_type != ELF_T_SYM || !data->d_buf || !texts->d_buf)
+		return false;
+	for (size_t i = 0; i < data->d_size / sizeof(*ret) && i < MOST_SYMBOLS; i++) {
+		const Elf64_Sym *symbol = (const Elf64_Sym *)data->d_buf + i;
+
+		if (symbol->st_name < texts->d_size && len <= texts->d_size - symbol->st_name &&
+		    memcmp((const char *)texts->d_buf + symbol->st_name, name, len) == 0 && has_address(symbol)) {
+			*ret = *symbol;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- both ------------------------------------------------------------------ */
+
 bool image_symbol(const struct images *images, struct image *image, const char *name, uint64_t *ret_address,
 		  uint64_t *ret_size)
 {
-	Elf *elf = open_elf(images, image);
+	Elf64_Sym symbol;
+	Elf *elf;
 
-	if (elf && find_in_file(image, elf, name, ret_address, ret_size))
+	if (find_in_memory(images, image, name, &symbol)) {
+		give(image, &symbol, ret_address, ret_size);
 		return true;
-	return !elf && find_in_memory(images->source, image, name, ret_address, ret_size);
+	}
+	elf = image->vdso ? NULL : open_file(images, image);
+	if (!elf || !find_in_file(elf, name, &symbol))
+		return false;
+	give(image, &symbol, ret_address, ret_size);
+	return true;
 }
 
 const struct image *images_with_symbol(const struct images *images, const char *name, uint64_t *ret_address)

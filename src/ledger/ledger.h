@@ -76,6 +76,14 @@ static inline const struct category *ledger_category_of(const struct ledger *led
 	return &ledger->categories.items[id];
 }
 
+/* Memory of unknown structure: category 0, and the same with the name that the target gave a mapping. */
+static inline bool ledger_is_dark(const struct ledger *ledger, category_id id)
+{
+	const struct category *c = ledger_category_of(ledger, id);
+
+	return c->domain == ledger->categories.items[0].domain && c->kind == ledger->categories.items[0].kind;
+}
+
 /* One more mapping, as one block; in ascending order, before anything is carved. */
 void ledger_add_mapping(struct ledger *ledger, uint64_t start, uint64_t end, category_id category);
 

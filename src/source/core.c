@@ -296,6 +296,12 @@ static const char *special_name(const struct source *source, const Elf64_Phdr *s
 	return "";
 }
 
+/* A core says nothing of inodes: paths are pooled, so their address tells files apart as well. */
+static uint64_t file_number(const struct core_mapped_file *file)
+{
+	return (uintptr_t)file->path;
+}
+
 static bool add_mapping(struct core *core, const Elf64_Phdr *s)
 {
 	const struct core_mapped_file *file = mapped_at(core, s->p_vaddr);
@@ -304,7 +310,7 @@ static bool add_mapping(struct core *core, const Elf64_Phdr *s)
 		.flags = (s->p_flags & PF_R ? MAPPING_READ : 0) | (s->p_flags & PF_W ? MAPPING_WRITE : 0) |
 			 (s->p_flags & PF_X ? MAPPING_EXEC : 0) | (s->p_filesz < s->p_memsz ? MAPPING_OMITTED : 0),
 		.offset = file ? file->offset + (s->p_vaddr - file->start) : 0,
-		.inode = file ? 1 + (uint64_t)(file - core->mapped.items) : 0,
+		.inode = file ? file_number(file) : 0,
 		.path = file ? file->path : strings_add(core->source.strings, special_name(&core->source, s)),
 	};
 
@@ -344,7 +350,7 @@ static struct fh_error *add_omitted(struct core *core)
 	for (size_t i = 0; i < core->mapped.len; i++) {
 		const struct core_mapped_file *file = &core->mapped.items[i];
 		const struct mapping *at = source_mapping_at(source, file->start);
-		struct mapping m = { .start = file->start, .end = file->end, .offset = file->offset, .inode = 1 + i,
+		struct mapping m = { .start = file->start, .end = file->end, .offset = file->offset, .inode = file_number(file),
 				     .flags = MAPPING_READ | MAPPING_OMITTED, .path = file->path };
 
 		if (!at && !vec_push(&source->omitted, m))
