@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The balance: for whatever process, the rows add up to the total and the total is what smaps says, to the byte."""
+import json
+import os
+import shutil
+import subprocess
+import unittest
+
+import harness
+from harness import Case
+
+HOLD_PYTHON = os.path.join(harness.PROGRAMS, "hold_a_little.py")
+TRIES = 5  # the kernel may collapse or reclaim pages at any time, also of a process that stands still
+
+
+class BalanceCase(Case):
+	def balance(self, pid, *options):
+		"""The census of a process that stands still equals smaps, and taking it changed nothing there."""
+		for _ in range(TRIES):
+			before = harness.os_figures(pid)
+			result = harness.census(pid, *options)
+			if before == harness.os_figures(pid):
+				break
+		else:
+			self.fail("smaps of %d differs before and after each of %d censuses" % (pid, TRIES))
+		self.assertBalanced(result)
+		self.assertEqual(result["os"], before)
+		return result
+
+	def balance_stopped(self, target, *options):
+		target.stop()
+		return self.balance(target.pid, *options)
+
+
+class Programs(BalanceCase):
+	def test_sleep(self):
+		target = self.start(["sleep", "1000"], mark=None)
+		harness.wait_until(lambda: harness.state(target.pid) == "S", "sleep sleeps")
+		self.balance(target.pid)
+
+	def test_bash(self):
+		self.need("bash")
+		self.balance_stopped(self.start(["bash", "-c", "for i in {1..20000}; do a[i]=$i; done; echo READY; read x"]))
+
+	def test_perl(self):
+		self.need("perl")
+		script = "$| = 1; $h{$_} = [1 .. 20] for 1 .. 20000; delete $h{$_ * 2} for 1 .. 5000; print qq(READY\\n); <STDIN>"
+		self.balance_stopped(self.start(["perl", "-e", script]))
+
+	def test_sqlite(self):
+		self.need("sqlite3")
+		target = self.start(["sqlite3", ":memory:"], mark=None)
+		target.process.stdin.write(b"""create table t as with recursive n(i) as (select 1 union all select i + 1 from n
+			where i < 20000) select i, hex(randomblob(20)) as text from n;\n.system echo READY\n""")
+		target.process.stdin.flush()
+		target.wait_ready()
+		self.balance_stopped(target)
+
+	def test_redis(self):
+		self.need("redis-server")
+		place = self.directory()
+		target = self.start(["redis-server", "--port", "0", "--unixsocket", place + "/socket", "--dir", place,
+			"--save", "", "--daemonize", "no", "--logfile", ""], mark=None)
+		while "eady to accept connections" not in target.read_line():
+			pass
+		self.balance_stopped(target)
+
+	def test_nginx(self):
+		nginx = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
+		if not nginx:
+			self.skipTest("no nginx here")
+		place = self.directory()
+		with open(place + "/conf", "w") as f:
+			f.write("daemon off; pid %s/pid; error_log stderr; worker_processes 1; events {}\n" % place)
+			f.write("http { access_log off; client_body_temp_path %s/body; fastcgi_temp_path %s/fastcgi;\n" % (place, place))
+			f.write("proxy_temp_path %s/proxy; scgi_temp_path %s/scgi; uwsgi_temp_path %s/uwsgi;\n" % ((place,) * 3))
+			f.write("server { listen unix:%s/socket; } }\n" % place)
+		target = self.start([nginx, "-p", place, "-c", place + "/conf"], mark=None)
+		def worker():
+			return subprocess.run(["pgrep", "-P", str(target.pid)], capture_output=True, text=True).stdout.split()
+		harness.wait_until(lambda: worker() or not target.running(), "nginx starts a worker")
+		self.assertTrue(target.running(), target.error_text())
+		harness.wait_until(lambda: harness.state(int(worker()[0])) == "S", "nginx's worker waits")
+		self.balance(target.pid)
+		self.balance(int(worker()[0]))
+
+	def test_static(self):
+		target = self.start_program("kinds_of_memory", "threads", flags=["-static"])
+		self.balance_stopped(target)
+
+	def test_deleted_executable(self):
+		place = self.directory()
+		program = harness.compile_c(os.path.join(harness.PROGRAMS, "kinds_of_memory.c"), place + "/gone")
+		target = self.start([program, "private_file"])
+		os.unlink(program)
+		self.balance_stopped(target)
+
+	def test_this_shell_of_another_suite(self):
+		suites = harness.suites()
+		if not suites:
+			self.skipTest("no tree made by tests/matrix/make-suite here, or not root")
+		for suite in suites:
+			with self.subTest(suite=suite):
+				self.balance_stopped(self.start(harness.in_suite(suite, "perl", "-e",
+					"$| = 1; @a = map { [$_] } 1 .. 50000; print qq(READY\\n); <STDIN>")))
+
+
+class Pythons(BalanceCase):
+	def test_each_version(self):
+		interpreters = harness.pythons()
+		self.assertTrue(interpreters, "not even the Python that runs this")
+		for python in interpreters:
+			with self.subTest(python=python):
+				target = self.start(python.argv(HOLD_PYTHON))
+				self.balance_stopped(target)
+				target.end()
+
+	def test_low_memory(self):
+		target = self.start(["python3", HOLD_PYTHON])
+		target.stop()
+		copied = self.balance(target.pid)
+		streamed = self.balance(target.pid, "--low-memory")
+		self.assertEqual(streamed["rows"], copied["rows"])
+
+
+class Kinds(BalanceCase):
+	"""One kind of memory each; see kinds_of_memory.c."""
+
+	def kind(self, name):
+		target = self.start_program("kinds_of_memory", name, mark=None)
+		line = target.read_line()
+		if line.startswith("SKIP "):
+			self.skipTest("this kernel: " + line[len("SKIP "):])
+		self.assertTrue(line.startswith("READY "), line)
+		return self.balance_stopped(target), target, json.loads(line[len("READY "):])
+
+	def test_64_threads(self):
+		result, target, _ = self.kind("threads")
+		self.assertEqual(len(harness.threads(target.pid)), 65)
+		used = [r for r in result["rows"] if (r["domain"], r["kind"]) == ("stack", "used")]
+		self.assertEqual(sum(r["count"] for r in used), 65)
+
+	def test_forked(self):
+		_, target, facts = self.kind("forked")
+		self.balance(facts["child"])
+		self.balance(target.pid)
+
+	def test_zero_page(self):
+		self.kind("zero_page")
+
+	def test_shared(self):
+		self.kind("shared")
+
+	def test_private_file(self):
+		self.kind("private_file")
+
+	def test_huge_pages(self):
+		self.kind("huge_pages")
+
+	def test_hugetlb(self):
+		self.kind("hugetlb")
+
+	def test_reserve_of_a_tebibyte(self):
+		result, _, _ = self.kind("reserve")
+		self.assertGreater(result["os"]["virtual"], 1 << 40)
+
+	def test_locked(self):
+		self.kind("locked")
+
+	def test_swapped(self):
+		with open("/proc/swaps") as f:
+			if len(f.readlines()) < 2:
+				self.skipTest("no swap here")
+		result, target, _ = self.kind("swapped")
+		if not harness.os_figures(target.pid)["swapped"]:
+			self.skipTest("the kernel swapped nothing out when it was asked to")
+		self.assertGreater(result["total"]["swapped"], 0)
+
+	def test_memfd(self):
+		self.kind("memfd")
+
+	def test_guard_pages(self):
+		self.kind("guard_pages")
+
+	def test_many_mappings(self):
+		self.kind("many_mappings")
+
+	def test_deep_stack(self):
+		result, _, _ = self.kind("deep_stack")
+		self.assertGreater(harness.add_up(result, "resident", domain="stack", kind="unused"), 4 << 20)
+
+
+if __name__ == "__main__":
+	unittest.main(verbosity=2)
