@@ -85,7 +85,7 @@ struct cpython {
 		uint64_t address;
 		uint32_t index;
 	} recent[1024]; /* in front of type_index */
-	uint8_t scratch[64];
+	uint8_t scratch[96]; /* the head of any object, with all that may be before it */
 	struct hashmap fields; /* see field_offset() in owners.c */
 	VEC(uint32_t) type_of_category; /* category -> index of type + 1, see buffers.c */
 };

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPython's objects by type, against what the target itself counted, on every interpreter there is."""
+import os
+import unittest
+
+from harness import PROGRAMS, Case, add_up, census, freehold_json, pythons, rows_by_name
+
+SCRIPT = os.path.join(PROGRAMS, "py_objects.py")
+
+
+class Objects(Case):
+	def each_python(self):
+		found = pythons()
+		if not found:
+			self.skipTest("no CPython here")
+		for python in found:
+			with self.subTest(python=python.name):
+				yield python
+
+	def look(self, python, **popen):
+		target = self.start(python.argv(SCRIPT), mark=None, **popen)
+		truth = target.ready_json()
+		return target, truth, census(target)
+
+	def check_counts(self, truth, result):
+		by_kind = {}
+		for r in result["rows"]:
+			if r["domain"] == "python":
+				by_kind[r["kind"]] = by_kind.get(r["kind"], 0) + r["count"]
+		for name, count in truth["classes"].items():
+			self.assertEqual(by_kind.get("__main__." + name), count, name)
+		for name, count in truth["tracked"].items():
+			kind = "collections.deque" if name == "deque" else name
+			self.assertEqual(by_kind.get(kind), count, name)
+
+	def test_counts(self):
+		for python in self.each_python():
+			target, truth, result = self.look(python)
+			self.assertRegex(" ".join(result["target"]["runtimes"]), r"cpython \d+\.\d+\.\d+")
+			self.check_counts(truth, result)
+			target.end()
+
+	def test_instance_dicts_and_buffers_have_owners(self):
+		for python in self.each_python():
+			target, truth, result = self.look(python)
+			# Where attributes are kept differs by version, whose they are does not.
+			owned = {r["kind"] for r in result["rows"] if r["detail"] == "Wide.__dict__"}
+			self.assertTrue(owned & {"dict", "dict keys"}, "no table of Wide's attributes is named")
+			self.assertGreaterEqual(add_up(result, "count", domain="cpython", kind="deque block"), 43 * 4)
+			for kind in ("list items", "set table", "bytearray data", "array data"):
+				self.assertTrue(add_up(result, "count", domain="cpython", kind=kind) >= 40, kind)
+			target.end()
+
+	def test_little_is_uncategorized(self):
+		for python in self.each_python():
+			target, truth, result = self.look(python)
+			heap = sum(r["virtual"] for r in result["rows"] if r["domain"] in ("python", "cpython"))
+			unknown = add_up(result, "virtual", domain="uncategorized") - \
+				add_up(result, "virtual", domain="uncategorized", kind="dark")
+			self.assertLess(unknown, heap * 0.2)
+			target.end()
+
+	def test_other_allocators(self):
+		"""PYTHONMALLOC: malloc only, and the debug hooks, which put words around every block."""
+		for python in self.each_python():
+			for choice in ("malloc", "debug", "malloc_debug"):
+				environment = dict(os.environ, PYTHONMALLOC=choice)
+				target, truth, result = self.look(python, env=environment)
+				self.check_counts(truth, result)
+				target.end()
+
+	def test_select_sees_the_same(self):
+		python = pythons()[-1] if pythons() else self.skipTest("no CPython here")
+		target, truth, result = self.look(python)
+		selected = freehold_json("select", target.pid, "kind = '__main__.Plain'", "--all")
+		self.assertEqual(len(selected["rows"]), truth["classes"]["Plain"])
+		self.assertEqual(selected["total"]["count"], truth["classes"]["Plain"])
+		self.assertEqual(sum(r["size"] for r in selected["rows"]),
+			add_up(result, "virtual", domain="python", kind="__main__.Plain"))
+		self.assertIn(("python", "__main__.Plain", ""), rows_by_name(result))
+
+
+if __name__ == "__main__":
+	unittest.main()
