@@ -70,6 +70,16 @@ static struct fh_error *classify(struct target *target, void *pointer)
 	return buffers_classify(&state->py);
 }
 
+static void show(struct target *target, void *pointer, const struct block *block, runtime_field_visitor *visit,
+		 void *context)
+{
+	struct state *state = pointer;
+
+	(void)target;
+	if (state->usable)
+		show_object(&state->py, block, visit, context);
+}
+
 const struct runtime cpython_runtime = {
 	.name = "cpython",
 	.title = "CPython 2.7 and 3.6 to 3.13",
@@ -77,5 +87,6 @@ const struct runtime cpython_runtime = {
 	.describe = describe,
 	.carve = carve,
 	.classify = classify,
+	.show = show,
 	.destroy = destroy,
 };
