@@ -99,6 +99,47 @@ void fh_census_each_allocator(const struct fh_census *census, fh_text_visitor *v
 void fh_census_each_runtime(const struct fh_census *census, fh_text_visitor *visit, void *context);
 void fh_census_each_warning(const struct fh_census *census, fh_text_visitor *visit, void *context);
 
+/* A mapping of the operating system's (a VMA of a process, a segment of a core file). */
+struct fh_mapping {
+	uint64_t start, end;
+	uint64_t resident, swapped; /* 0 where not known */
+	uint64_t offset;	    /* of `start` in the file */
+	uint64_t inode;		    /* 0: no file */
+	uint64_t device;	    /* as makedev() has it */
+	const char *path;	    /* file, "[heap]", "[stack]" ..., "" for anonymous memory */
+	char permissions[5];	    /* "rw-p" as in /proc/PID/maps */
+	bool deleted;		    /* the file has no name any more */
+};
+
+/* An ELF file that is mapped: the program, a library. */
+struct fh_image {
+	uint64_t start, end; /* around all its segments; memory of others may lie between these */
+	uint64_t bias;	     /* address in the target minus address in the file */
+	const char *path, *name; /* as mapped; the last part of it */
+	const uint8_t *build_id;
+	size_t build_id_length; /* 0: none or not known */
+	bool executable;	/* the program itself, not a library */
+};
+
+struct fh_thread {
+	int64_t tid;
+	const char *name;   /* may be empty */
+	bool has_registers; /* false: the three below are 0 */
+	uint64_t sp, ip, tls;
+};
+
+typedef bool fh_mapping_visitor(void *context, const struct fh_mapping *mapping);
+typedef bool fh_image_visitor(void *context, const struct fh_image *image);
+typedef bool fh_thread_visitor(void *context, const struct fh_thread *thread);
+
+/* Mappings and images in ascending order of address; the main thread first. */
+void fh_census_each_mapping(const struct fh_census *census, fh_mapping_visitor *visit, void *context);
+void fh_census_each_image(const struct fh_census *census, fh_image_visitor *visit, void *context);
+void fh_census_each_thread(const struct fh_census *census, fh_thread_visitor *visit, void *context);
+/* The mapping that holds an address, and the image whose segments do; false when there is none. */
+bool fh_census_find_mapping(const struct fh_census *census, uint64_t address, struct fh_mapping *ret);
+bool fh_census_find_image(const struct fh_census *census, uint64_t address, struct fh_image *ret);
+
 /* ---- the ledger -------------------------------------------------------- */
 
 enum fh_state {
@@ -140,6 +181,48 @@ struct fh_error *fh_census_each_row(struct fh_census *census, fh_row_visitor *vi
 
 /* Copies bytes of the target. Returns how many could be read from the start. */
 size_t fh_census_read(struct fh_census *census, uint64_t address, void *buffer, size_t length);
+
+/* ---- one block in words -------------------------------------------------- */
+
+/* Both strings are only good during the call, and may hold bytes of the target. */
+typedef bool fh_field_visitor(void *context, const char *name, const char *value);
+
+/* What the runtime that knows a block says of it: type, count of references, length, value, shortened. Nothing
+ * for a block that no runtime knows. */
+void fh_census_describe(struct fh_census *census, uint64_t address, fh_field_visitor *visit, void *context);
+
+/* ---- SQL ------------------------------------------------------------------ */
+
+enum fh_value_type {
+	FH_VALUE_NULL,
+	FH_VALUE_INTEGER,
+	FH_VALUE_REAL,
+	FH_VALUE_TEXT,
+	FH_VALUE_ADDRESS, /* an integer that the tables declare as an address */
+};
+
+struct fh_value {
+	enum fh_value_type type;
+	int64_t integer; /* also an address, as its 64 bits */
+	double real;
+	const char *text; /* only good during the call; `length` bytes */
+	size_t length;
+};
+
+struct fh_query_visitor {
+	/* Once, before the rows; may be NULL. False stops. */
+	bool (*columns)(void *context, size_t n, const char *const *names);
+	bool (*row)(void *context, size_t n, const struct fh_value *values);
+};
+
+/* Runs one SELECT of SQLite's SQL over the tables (see fh_query_each_table). Wrong SQL is FH_ERROR_QUERY, with SQLite's
+ * message and the names that exist. Nothing can be written. */
+struct fh_error *fh_query(struct fh_census *census, const char *sql, const struct fh_query_visitor *visitor,
+			  void *context);
+
+/* Every column of every table. */
+typedef bool fh_column_visitor(void *context, const char *table, const char *column, const char *title);
+void fh_query_each_column(fh_column_visitor *visit, void *context);
 
 #ifdef __cplusplus
 }

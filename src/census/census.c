@@ -296,3 +296,17 @@ struct fh_error *fh_census_each_row(struct fh_census *census, fh_row_visitor *vi
 	free(rows);
 	return NULL;
 }
+
+void fh_census_describe(struct fh_census *census, uint64_t address, fh_field_visitor *visit, void *context)
+{
+	struct block block;
+
+	if (!ledger_find(census->target.ledger, address, &block))
+		return;
+	for (size_t i = 0; i < census->n_runtimes; i++) {
+		const struct runtime *runtime = census->runtimes[i].plugin;
+
+		if (runtime->show)
+			runtime->show(&census->target, census->runtimes[i].state, &block, visit, context);
+	}
+}

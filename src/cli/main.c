@@ -1,46 +1,93 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
-#include "freehold.h"
+#include "cli/cli.h"
+#include "output/escape.h"
 
-static bool print_row(void *context, const struct fh_row *row)
+static bool print_warning(void *context, const char *text)
 {
 	(void)context;
-	printf("%-16s %-24s %-40s %10lu %14lu %14lu\n", row->domain, row->kind, row->detail,
-	       (unsigned long)row->count, (unsigned long)row->size.virtual_, (unsigned long)row->size.resident);
+	print_error("warning: %s", text);
 	return true;
 }
 
-static bool print_text(void *context, const char *text)
+static size_t terminal_width(void)
 {
-	printf("%s: %s\n", (const char *)context, text);
-	return true;
+	struct winsize size;
+
+	if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
+		return size.ws_col;
+	return 0;
+}
+
+static int report(struct fh_error *error)
+{
+	int status = error->code == FH_ERROR_USAGE || error->code == FH_ERROR_QUERY ? EXIT_USAGE : EXIT_COULD_NOT;
+
+	progress_clear();
+	print_error("%s", error->message);
+	fh_error_destroy(error);
+	return status;
+}
+
+static int finish(struct invocation *invocation)
+{
+	struct fh_info info;
+	bool written = emitter_finish(&invocation->emitter);
+	int error = invocation->emitter.error;
+
+	emitter_deinit(&invocation->emitter);
+	if (!written && error != EPIPE) {
+		print_error("can't write the output: %s", strerror(error));
+		return EXIT_COULD_NOT;
+	}
+	fh_census_info(invocation->census, &info);
+	return info.damaged ? EXIT_DAMAGED : EXIT_DONE;
+}
+
+static int run(struct invocation *invocation)
+{
+	struct fh_error *error = fh_census_open(invocation->target, &invocation->options, &invocation->census);
+	int status;
+
+	if (error)
+		return report(error);
+	progress_clear();
+	fh_census_each_warning(invocation->census, print_warning, NULL);
+	emitter_init(&invocation->emitter, invocation->format, STDOUT_FILENO);
+	invocation->emitter.width = terminal_width();
+	invocation->emitter.utf8 = true;
+	error = invocation->command->run(invocation);
+	if (error) {
+		emitter_deinit(&invocation->emitter);
+		status = report(error);
+	} else {
+		status = finish(invocation);
+	}
+	fh_census_destroy(invocation->census);
+	return status;
 }
 
 int main(int argc, char **argv)
 {
-	struct fh_census *census;
-	struct fh_error *error;
-	struct fh_size os;
-	struct fh_info info;
+	struct invocation invocation;
 
-	if (argc < 2)
-		return 2;
-	error = fh_census_open(argv[1], NULL, &census);
-	if (!error)
-		error = fh_census_each_row(census, print_row, NULL);
-	if (error) {
-		fprintf(stderr, "freehold: %s\n", error->message);
-		fh_error_destroy(error);
-		return 1;
+	signal(SIGPIPE, SIG_IGN);
+	if (!options_parse(argc, argv, &invocation))
+		return EXIT_USAGE;
+	if (invocation.version) {
+		printf("freehold %s\n", FH_VERSION);
+		return EXIT_DONE;
 	}
-	fh_census_os(census, &os);
-	fh_census_info(census, &info);
-	printf("os %lu %lu %lu pause %.2f ms\n", (unsigned long)os.virtual_, (unsigned long)os.resident,
-	       (unsigned long)os.swapped, info.pause_ms);
-	fh_census_each_allocator(census, print_text, "allocator");
-	fh_census_each_runtime(census, print_text, "runtime");
-	fh_census_each_warning(census, print_text, "warning");
-	fh_census_destroy(census);
-	return 0;
+	if (invocation.help) {
+		options_help(optind < argc && strcmp(argv[optind], invocation.command->name) == 0 ? invocation.command : NULL);
+		return EXIT_DONE;
+	}
+	invocation.options.progress = progress_show;
+	return run(&invocation);
 }
