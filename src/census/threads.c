@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "census/census.h"
 #include "census/pthreads.h"
-
-#define NO_ACCESS(mapping) (!((mapping)->flags & (MAPPING_READ | MAPPING_WRITE | MAPPING_EXEC)))
 
 void threads_deinit(struct threads *threads)
 {
@@ -30,11 +29,11 @@ static uint64_t mapped_from(const struct source *source, uint64_t start, uint64_
 }
 
 /* A guard is a mapping without access; with the advice MADV_GUARD_INSTALL only glibc knows where it is. */
-static uint64_t guard_end(const struct source *source, const struct thread_stack *stack, uint64_t said)
+static uint64_t guard_end(struct source *source, const struct thread_stack *stack, uint64_t said)
 {
 	const struct mapping *m = source_mapping_at(source, stack->start);
 
-	if (m && NO_ACCESS(m))
+	if (m && census_is_reserved(source, m))
 		return m->end < stack->control_block ? m->end : stack->start;
 	return stack->start + said;
 }
@@ -144,7 +143,7 @@ static struct fh_error *add_main(const struct source *source, struct threads *re
 }
 
 /* A stack that its maker protected by a guard, for a thread that isn't the C library's. */
-static struct fh_error *add_guarded(const struct source *source, const struct source_thread *thread,
+static struct fh_error *add_guarded(struct source *source, const struct source_thread *thread,
 				    struct threads *ret)
 {
 	const struct mapping *m = thread->sp ? source_mapping_at(source, thread->sp) : NULL;
@@ -155,7 +154,7 @@ static struct fh_error *add_guarded(const struct source *source, const struct so
 		if (thread->sp >= ret->stacks.items[i].start && thread->sp < ret->stacks.items[i].end)
 			return NULL;
 	if (!m || !below || mapping_has_file(m) || m->flags & MAPPING_SHARED || m->path[0] == '[' ||
-	    mapping_has_file(below) || !NO_ACCESS(below) || below->end - below->start > (UINT64_C(1) << 21))
+	    !census_is_reserved(source, below) || below->end - below->start > (UINT64_C(1) << 21))
 		return NULL;
 	stack.start = below->start;
 	stack.guard_end = m->start;
@@ -212,7 +211,7 @@ static void find_main_control(const struct source *source, const struct pthreads
 
 static struct fh_error *find(struct target *target, struct pthreads *pthreads, struct threads *ret)
 {
-	const struct source *source = target->source;
+	struct source *source = target->source;
 
 	TRY(pthreads_learn(target, pthreads));
 	TRY(add_pthreads(target, pthreads, ret));
