@@ -142,28 +142,6 @@ static struct fh_error *add_main(const struct source *source, struct threads *re
 	return add_stack(source, ret, stack);
 }
 
-/* A stack that its maker protected by a guard, for a thread that isn't the C library's. */
-static struct fh_error *add_guarded(struct source *source, const struct source_thread *thread,
-				    struct threads *ret)
-{
-	const struct mapping *m = thread->sp ? source_mapping_at(source, thread->sp) : NULL;
-	const struct mapping *below = m ? source_mapping_at(source, m->start - 1) : NULL;
-	struct thread_stack stack = { .owner = STACK_OF_THREAD, .tid = thread->tid, .sp = thread->sp };
-
-	for (size_t i = 0; i < ret->stacks.len; i++)
-		if (thread->sp >= ret->stacks.items[i].start && thread->sp < ret->stacks.items[i].end)
-			return NULL;
-	if (!m || !below || mapping_has_file(m) || m->flags & MAPPING_SHARED || m->path[0] == '[' ||
-	    !census_is_reserved(source, below) || below->end - below->start > (UINT64_C(1) << 21))
-		return NULL;
-	stack.start = below->start;
-	stack.guard_end = m->start;
-	stack.end = stack.control_block = m->end;
-	return add_stack(source, ret, stack);
-}
-
-/* ---- all -------------------------------------------------------------------------- */
-
 static int compare_stacks(const void *a, const void *b)
 {
 	const struct thread_stack *x = a, *y = b;
@@ -190,6 +168,41 @@ static void sort_stacks(struct threads *threads)
 	threads->stacks.len = kept;
 }
 
+/* Whether one of the first n stacks, which are sorted, holds an address. */
+static bool holds(const struct threads *threads, size_t n, uint64_t address)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (threads->stacks.items[mid].end <= address)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < n && threads->stacks.items[low].start <= address;
+}
+
+/* A stack that its maker protected by a guard, for a thread that isn't the C library's. */
+static struct fh_error *add_guarded(struct source *source, const struct source_thread *thread,
+				    struct threads *ret)
+{
+	const struct mapping *m = thread->sp ? source_mapping_at(source, thread->sp) : NULL;
+	const struct mapping *below = m ? source_mapping_at(source, m->start - 1) : NULL;
+	struct thread_stack stack = { .owner = STACK_OF_THREAD, .tid = thread->tid, .sp = thread->sp };
+
+	if (!m || !below || mapping_has_file(m) || m->flags & MAPPING_SHARED || m->path[0] == '[' ||
+	    !census_is_reserved(source, below) || below->end - below->start > (UINT64_C(1) << 21))
+		return NULL;
+	stack.start = below->start;
+	stack.guard_end = m->start;
+	stack.end = stack.control_block = m->end;
+	return add_stack(source, ret, stack);
+}
+
+/* ---- all -------------------------------------------------------------------------- */
+
 /* The main thread's is where the loader allocated it: in memory of its own, or at the start of the brk
  * heap of a static program. */
 static void find_main_control(const struct source *source, const struct pthreads *pthreads,
@@ -212,12 +225,15 @@ static void find_main_control(const struct source *source, const struct pthreads
 static struct fh_error *find(struct target *target, struct pthreads *pthreads, struct threads *ret)
 {
 	struct source *source = target->source;
+	size_t n;
 
 	TRY(pthreads_learn(target, pthreads));
 	TRY(add_pthreads(target, pthreads, ret));
 	TRY(add_main(source, ret));
+	sort_stacks(ret);
+	n = ret->stacks.len;
 	for (size_t i = 1; i < source->threads.len; i++)
-		if (source->threads.items[i].has_registers)
+		if (source->threads.items[i].has_registers && !holds(ret, n, source->threads.items[i].sp))
 			TRY(add_guarded(source, &source->threads.items[i], ret));
 	find_main_control(source, pthreads, ret);
 	sort_stacks(ret);
