@@ -343,6 +343,35 @@ static void hostile_threads(void **state)
 	}
 }
 
+/* Words of struct pthread that point anywhere: the balance holds and nothing loops. */
+static void random_threads(void **state)
+{
+	static const uint64_t values[] = { 0, 1, 0x1000, STACK, STACK + 0x1000, STACK_SIZE, PTHREAD, PTHREAD + 704,
+					   STACK - 0x10000, AT, UINT64_MAX, UINT64_MAX - 0xfff, UINT64_C(1) << 63,
+					   1234, PTHREAD + 0x2e0, STACK + STACK_SIZE - 8 };
+	uint64_t seed = 7;
+
+	(void)state;
+	for (int round = 0; round < 2000; round++) {
+		struct fake_source fake;
+		struct target target;
+
+		start(&fake);
+		put_pthread(0x1000);
+		for (int i = 0; i < 12; i++) {
+			seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+			put(PTHREAD + 24 + (seed >> 33) % 280 * 8, values[(seed >> 45) % 16]);
+		}
+		fake_elf_map(&fake, &elf, AT, 7, "/lib/libfake.so", FAKE_END);
+		fake_mapping(&fake, STACK - 0x10000, STACK - 0x1000, READ_WRITE, 0, 0, "", NULL);
+		fake_mapping(&fake, STACK, STACK + STACK_SIZE, READ_WRITE, 0, 0, "", stack_bytes);
+		add_thread(&fake, 1, values[(seed >> 50) % 16], PTHREAD);
+		add_thread(&fake, 1234, STACK + (seed >> 40) % STACK_SIZE, round & 1 ? PTHREAD : PTHREAD + 704);
+		target = carve(&fake);
+		finish(&fake, &target);
+	}
+}
+
 /* A thread that no C library knows, on a stack with a guard of its own. */
 static void guarded_stack(void **state)
 {
@@ -378,6 +407,7 @@ int main(void)
 		cmocka_unit_test(undivided_stack),
 		cmocka_unit_test(thread_stack_in_a_merged_mapping),
 		cmocka_unit_test(hostile_threads),
+		cmocka_unit_test(random_threads),
 		cmocka_unit_test(guarded_stack),
 	};
 
