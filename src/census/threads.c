@@ -211,7 +211,7 @@ static void find_main_control(const struct source *source, const struct pthreads
 	const struct source_thread *thread = source->threads.len ? &source->threads.items[0] : NULL;
 	const struct mapping *m;
 
-	if (!thread || !thread->has_registers || !pthreads_check(pthreads, thread->fs_base))
+	if (!thread || !thread->has_registers || !pthreads_is_glibc(pthreads, thread->fs_base))
 		return;
 	m = source_mapping_at(source, thread->fs_base);
 	if (!m)
