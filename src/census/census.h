@@ -36,6 +36,9 @@ void census_fill_block(const struct fh_census *census, const struct block *block
 
 /* Gives every mapping its first row: what the operating system calls it, or dark (mappings.c). */
 struct fh_error *census_add_mappings(struct target *target);
+/* Whether a mapping without a file only keeps addresses: no access, or never written and not writable, which is
+ * what gcore makes of no access. */
+bool census_is_reserved(struct source *source, const struct mapping *mapping);
 /* Divides what images cover: text, rodata, data, bss (images.c). */
 struct fh_error *census_carve_images(struct target *target);
 /* Names what the run-time loader allocated for itself (loader.c). */

@@ -11,6 +11,8 @@
 #include "image/loader.h"
 
 #define LINK_MAP_WORDS 144 /* struct link_map has about 1150 bytes in all versions */
+#define L_NEXT 3	   /* words: the neighbours in the list may be from malloc */
+#define L_PREV 4
 #define MOST_PLACES 64
 /* A mapping that holds the loader's memory and is smaller than this holds nothing else: malloc maps blocks
  * of 128 KiB and more. In a larger one, other mappings have grown together with it. */
@@ -70,7 +72,8 @@ static void refer_words(struct places *places, uint64_t address, size_t n)
 	refer(places, address);
 	refer(places, address + n * 8);
 	for (size_t i = 0; i < n; i++)
-		refer(places, words[i]);
+		if (i != L_NEXT && i != L_PREV)
+			refer(places, words[i]);
 }
 
 static void find_places(struct places *places, const struct loader *loader)

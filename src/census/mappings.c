@@ -10,6 +10,8 @@
 
 #include "census/census.h"
 
+#define MOST_VVAR 65536
+
 static bool has_prefix(const char *text, const char *prefix)
 {
 	return strncmp(text, prefix, strlen(prefix)) == 0;
@@ -39,9 +41,28 @@ static const struct {
 	{ "/i915", "device" },
 };
 
+/* Shared anonymous memory is a file of that name that has none in any folder; a private mapping of the
+ * device is ordinary memory. A core doesn't say what is shared. */
 static bool is_anonymous_zero(const struct mapping *m)
 {
-	return strcmp(m->path, "/dev/zero") == 0 && !(m->flags & MAPPING_SHARED);
+	return strcmp(m->path, "/dev/zero") == 0 && !(m->flags & (MAPPING_SHARED | MAPPING_DELETED));
+}
+
+static bool is_zero_page(struct source *source, uint64_t address)
+{
+	static const uint8_t zeros[PAGE];
+	uint8_t page[PAGE];
+
+	return source_read(source, address, page, sizeof(page)) && memcmp(page, zeros, sizeof(page)) == 0;
+}
+
+bool census_is_reserved(struct source *source, const struct mapping *m)
+{
+	if (!(m->flags & (MAPPING_READ | MAPPING_WRITE | MAPPING_EXEC)))
+		return !mapping_has_file(m);
+	if (m->flags & (MAPPING_WRITE | MAPPING_EXEC | MAPPING_SHARED) || mapping_has_file(m) || m->path[0])
+		return false;
+	return is_zero_page(source, m->start) && is_zero_page(source, m->end - PAGE);
 }
 
 static const char *kind_of_name(const struct mapping *m)
@@ -54,7 +75,7 @@ static const char *kind_of_name(const struct mapping *m)
 	return mapping_has_file(m) ? "file mapping" : NULL;
 }
 
-static struct category category_of_mapping(const struct mapping *m)
+static struct category category_of_mapping(struct source *source, const struct mapping *m)
 {
 	struct category c = { .domain = "os", .kind = kind_of_name(m), .detail = m->path };
 
@@ -67,7 +88,7 @@ static struct category category_of_mapping(const struct mapping *m)
 	c.detail = has_prefix(m->path, "[anon:") ? m->path : "";
 	if (m->flags & MAPPING_SHARED)
 		c.kind = "shared memory";
-	else if (!(m->flags & (MAPPING_READ | MAPPING_WRITE | MAPPING_EXEC)))
+	else if (census_is_reserved(source, m))
 		c.kind = "reserved";
 	else if (m->flags & MAPPING_EXEC)
 		c.kind = "anonymous code";
@@ -76,25 +97,35 @@ static struct category category_of_mapping(const struct mapping *m)
 	return c;
 }
 
-/* A core has no such names; what the kernel told the program at its start serves as well. */
-static uint64_t vdso_address(const struct source *source)
+/* A core has no such names; what the kernel told the program at its start serves as well. The pages of data for
+ * the vdso lie below it, in one mapping or two. */
+static void find_vdso(const struct source *source, uint64_t *ret_vvar, uint64_t *ret_vdso)
 {
+	const struct mapping *m;
+
+	*ret_vdso = 0;
 	for (size_t i = 0; i < 63 && source->auxv[i][0] != AT_NULL; i++)
 		if (source->auxv[i][0] == AT_SYSINFO_EHDR)
-			return source->auxv[i][1];
-	return 0;
+			*ret_vdso = source->auxv[i][1];
+	*ret_vvar = *ret_vdso;
+	for (int i = 0; i < 2 && *ret_vvar && (m = source_mapping_at(source, *ret_vvar - 1)); i++) {
+		if (m->flags & (MAPPING_WRITE | MAPPING_EXEC) || mapping_has_file(m) || m->end - m->start > MOST_VVAR)
+			break;
+		*ret_vvar = m->start;
+	}
 }
 
 struct fh_error *census_add_mappings(struct target *target)
 {
-	uint64_t vdso = vdso_address(target->source);
+	uint64_t vvar, vdso;
 
+	find_vdso(target->source, &vvar, &vdso);
 	for (size_t i = 0; i < target->source->mappings.len; i++) {
 		const struct mapping *m = &target->source->mappings.items[i];
-		struct category c = category_of_mapping(m);
+		struct category c = category_of_mapping(target->source, m);
 
-		if (m->start == vdso && !mapping_has_file(m))
-			c = (struct category){ .domain = "os", .kind = "vdso", .detail = "" };
+		if (vdso && m->start >= vvar && m->start <= vdso && !mapping_has_file(m))
+			c = (struct category){ .domain = "os", .kind = m->start == vdso ? "vdso" : "vvar", .detail = "" };
 		ledger_add_mapping(target->ledger, m->start, m->end, ledger_category(target->ledger, &c));
 	}
 	return ledger_commit(target->ledger);

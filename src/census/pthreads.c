@@ -92,13 +92,19 @@ struct fh_error *pthreads_learn(struct target *target, struct pthreads *ret)
 
 /* ---- one ------------------------------------------------------------------------ */
 
-/* tcbhead_t begins with the thread pointer itself, dtv, and struct pthread's own address, the same. */
+/* tcbhead_t begins with the thread pointer itself, dtv, and struct pthread's own address, the same. musl has
+ * a list of threads in the third and fourth word, which can lead to itself. */
 static bool is_pthread(struct source *source, uint64_t address)
 {
-	uint64_t words[3];
+	uint64_t words[4];
 
 	return address && address % 8 == 0 && source_read(source, address, words, sizeof(words)) &&
-	       words[0] == address && words[2] == address;
+	       words[0] == address && words[2] == address && words[3] != address;
+}
+
+bool pthreads_is_glibc(const struct pthreads *pthreads, uint64_t address)
+{
+	return is_pthread(pthreads->source, address);
 }
 
 bool pthreads_check(const struct pthreads *pthreads, uint64_t address)

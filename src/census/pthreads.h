@@ -27,8 +27,10 @@ struct pthread_stack {
 struct fh_error *pthreads_learn(struct target *target, struct pthreads *ret);
 void pthreads_deinit(struct pthreads *pthreads);
 
-/* Whether the thread pointer of a thread points at a struct pthread. */
+/* Whether the thread pointer of a thread points at a struct pthread, of glibc or another C library that
+ * begins it with its own address. */
 bool pthreads_check(const struct pthreads *pthreads, uint64_t address);
+bool pthreads_is_glibc(const struct pthreads *pthreads, uint64_t address);
 /* Adds the struct pthread of a live thread (`tid` 0: not known) and all that are on the same lists. */
 struct fh_error *pthreads_follow(struct pthreads *pthreads, uint64_t address, pid_t tid);
 /* The stack that a struct pthread lies at the top of; false for the main thread's. */

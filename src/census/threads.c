@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "census/census.h"
 #include "census/pthreads.h"
-
-#define NO_ACCESS(mapping) (!((mapping)->flags & (MAPPING_READ | MAPPING_WRITE | MAPPING_EXEC)))
 
 void threads_deinit(struct threads *threads)
 {
@@ -30,11 +29,11 @@ static uint64_t mapped_from(const struct source *source, uint64_t start, uint64_
 }
 
 /* A guard is a mapping without access; with the advice MADV_GUARD_INSTALL only glibc knows where it is. */
-static uint64_t guard_end(const struct source *source, const struct thread_stack *stack, uint64_t said)
+static uint64_t guard_end(struct source *source, const struct thread_stack *stack, uint64_t said)
 {
 	const struct mapping *m = source_mapping_at(source, stack->start);
 
-	if (m && NO_ACCESS(m))
+	if (m && census_is_reserved(source, m))
 		return m->end < stack->control_block ? m->end : stack->start;
 	return stack->start + said;
 }
@@ -143,28 +142,6 @@ static struct fh_error *add_main(const struct source *source, struct threads *re
 	return add_stack(source, ret, stack);
 }
 
-/* A stack that its maker protected by a guard, for a thread that isn't the C library's. */
-static struct fh_error *add_guarded(const struct source *source, const struct source_thread *thread,
-				    struct threads *ret)
-{
-	const struct mapping *m = thread->sp ? source_mapping_at(source, thread->sp) : NULL;
-	const struct mapping *below = m ? source_mapping_at(source, m->start - 1) : NULL;
-	struct thread_stack stack = { .owner = STACK_OF_THREAD, .tid = thread->tid, .sp = thread->sp };
-
-	for (size_t i = 0; i < ret->stacks.len; i++)
-		if (thread->sp >= ret->stacks.items[i].start && thread->sp < ret->stacks.items[i].end)
-			return NULL;
-	if (!m || !below || mapping_has_file(m) || m->flags & MAPPING_SHARED || m->path[0] == '[' ||
-	    mapping_has_file(below) || !NO_ACCESS(below) || below->end - below->start > (UINT64_C(1) << 21))
-		return NULL;
-	stack.start = below->start;
-	stack.guard_end = m->start;
-	stack.end = stack.control_block = m->end;
-	return add_stack(source, ret, stack);
-}
-
-/* ---- all -------------------------------------------------------------------------- */
-
 static int compare_stacks(const void *a, const void *b)
 {
 	const struct thread_stack *x = a, *y = b;
@@ -191,6 +168,41 @@ static void sort_stacks(struct threads *threads)
 	threads->stacks.len = kept;
 }
 
+/* Whether one of the first n stacks, which are sorted, holds an address. */
+static bool holds(const struct threads *threads, size_t n, uint64_t address)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (threads->stacks.items[mid].end <= address)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < n && threads->stacks.items[low].start <= address;
+}
+
+/* A stack that its maker protected by a guard, for a thread that isn't the C library's. */
+static struct fh_error *add_guarded(struct source *source, const struct source_thread *thread,
+				    struct threads *ret)
+{
+	const struct mapping *m = thread->sp ? source_mapping_at(source, thread->sp) : NULL;
+	const struct mapping *below = m ? source_mapping_at(source, m->start - 1) : NULL;
+	struct thread_stack stack = { .owner = STACK_OF_THREAD, .tid = thread->tid, .sp = thread->sp };
+
+	if (!m || !below || mapping_has_file(m) || m->flags & MAPPING_SHARED || m->path[0] == '[' ||
+	    !census_is_reserved(source, below) || below->end - below->start > (UINT64_C(1) << 21))
+		return NULL;
+	stack.start = below->start;
+	stack.guard_end = m->start;
+	stack.end = stack.control_block = m->end;
+	return add_stack(source, ret, stack);
+}
+
+/* ---- all -------------------------------------------------------------------------- */
+
 /* The main thread's is where the loader allocated it: in memory of its own, or at the start of the brk
  * heap of a static program. */
 static void find_main_control(const struct source *source, const struct pthreads *pthreads,
@@ -199,7 +211,7 @@ static void find_main_control(const struct source *source, const struct pthreads
 	const struct source_thread *thread = source->threads.len ? &source->threads.items[0] : NULL;
 	const struct mapping *m;
 
-	if (!thread || !thread->has_registers || !pthreads_check(pthreads, thread->fs_base))
+	if (!thread || !thread->has_registers || !pthreads_is_glibc(pthreads, thread->fs_base))
 		return;
 	m = source_mapping_at(source, thread->fs_base);
 	if (!m)
@@ -212,13 +224,16 @@ static void find_main_control(const struct source *source, const struct pthreads
 
 static struct fh_error *find(struct target *target, struct pthreads *pthreads, struct threads *ret)
 {
-	const struct source *source = target->source;
+	struct source *source = target->source;
+	size_t n;
 
 	TRY(pthreads_learn(target, pthreads));
 	TRY(add_pthreads(target, pthreads, ret));
 	TRY(add_main(source, ret));
+	sort_stacks(ret);
+	n = ret->stacks.len;
 	for (size_t i = 1; i < source->threads.len; i++)
-		if (source->threads.items[i].has_registers)
+		if (source->threads.items[i].has_registers && !holds(ret, n, source->threads.items[i].sp))
 			TRY(add_guarded(source, &source->threads.items[i], ret));
 	find_main_control(source, pthreads, ret);
 	sort_stacks(ret);

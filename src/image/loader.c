@@ -50,12 +50,13 @@ static struct fh_error *read_list(struct source *source, uint64_t debug, struct 
 }
 
 /* An array of known maps that begins with the program's and ends with NULL; the number, 0: it is none. */
-static size_t count_array(struct source *source, uint64_t array, uint64_t program, struct hashmap *known)
+static size_t count_array(struct source *source, uint64_t array, const struct loader *loader,
+			  struct hashmap *known)
 {
-	for (size_t n = 0; n < MOST_MAPS; n++) {
+	for (size_t n = 0; n <= loader->maps.len; n++) {
 		uint64_t map;
 
-		if (!source_u64(source, array + n * 8, &map) || (n == 0 && map != program))
+		if (!source_u64(source, array + n * 8, &map) || (n == 0 && map != loader->maps.items[0]))
 			return 0;
 		if (!map)
 			return n;
@@ -77,7 +78,7 @@ static struct fh_error *read_initial(struct source *source, struct hashmap *know
 		return NULL;
 	n = memory_read(&source->memory, ret->maps.items[0], words, sizeof(words)) / 8;
 	for (size_t i = 0; i < n; i++) {
-		size_t count = words[i] ? count_array(source, words[i], ret->maps.items[0], known) : 0;
+		size_t count = words[i] ? count_array(source, words[i], ret, known) : 0;
 
 		if (count < 2)
 			continue;

@@ -308,7 +308,8 @@ static bool add_mapping(struct core *core, const Elf64_Phdr *s)
 	struct mapping m = {
 		.start = s->p_vaddr, .end = s->p_vaddr + s->p_memsz,
 		.flags = (s->p_flags & PF_R ? MAPPING_READ : 0) | (s->p_flags & PF_W ? MAPPING_WRITE : 0) |
-			 (s->p_flags & PF_X ? MAPPING_EXEC : 0) | (s->p_filesz < s->p_memsz ? MAPPING_OMITTED : 0),
+			 (s->p_flags & PF_X ? MAPPING_EXEC : 0) | (s->p_filesz < s->p_memsz ? MAPPING_OMITTED : 0) |
+			 (file && file->deleted ? MAPPING_DELETED : 0),
 		.offset = file ? file->offset + (s->p_vaddr - file->start) : 0,
 		.inode = file ? file_number(file) : 0,
 		.path = file ? file->path : strings_add(core->source.strings, special_name(&core->source, s)),

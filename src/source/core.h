@@ -11,6 +11,7 @@
 struct core_mapped_file { /* an entry of NT_FILE */
 	uint64_t start, end, offset;
 	const char *path;
+	bool deleted; /* it had no name any more; the path is the one it had */
 };
 
 struct core_known_file { /* a path that was looked for */

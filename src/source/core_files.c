@@ -118,13 +118,9 @@ static bool is_same(struct core *core, const char *path, int fd)
 
 static int open_candidate(struct core *core, const char *path)
 {
-	static const char deleted[] = " (deleted)";
-	size_t len = strlen(path);
 	char full[8192];
 	bool other = false;
 
-	if (len > strlen(deleted) && strcmp(path + len - strlen(deleted), deleted) == 0)
-		len -= strlen(deleted);
 	for (int i = 0; i < 3; i++) {
 		int fd;
 
@@ -135,7 +131,7 @@ static int open_candidate(struct core *core, const char *path)
 		if (i == 0)
 			snprintf(full, sizeof(full), "%s", core->exe);
 		else
-			snprintf(full, sizeof(full), "%s%.*s", i == 1 ? core->sysroot : "", (int)len, path);
+			snprintf(full, sizeof(full), "%s%s", i == 1 ? core->sysroot : "", path);
 		fd = open_regular(full);
 		if (fd < 0)
 			continue;

@@ -57,6 +57,7 @@ static struct fh_error *read_psinfo(struct core *core, const uint8_t *bytes, siz
 /* {count, page size}, count times {start, end, offset in pages}, then the names one after the other. */
 static struct fh_error *read_files(struct core *core, const uint8_t *bytes, size_t len)
 {
+	static const char deleted[] = " (deleted)";
 	uint64_t count, page, name;
 
 	if (len < 16)
@@ -71,16 +72,18 @@ static struct fh_error *read_files(struct core *core, const uint8_t *bytes, size
 	name = 16 + count * 24;
 	for (uint64_t i = 0; i < count && name < len; i++) {
 		const char *text = (const char *)bytes + name;
+		size_t text_len = strnlen(text, len - name), tail = strlen(deleted);
 		struct core_mapped_file file = {
 			.start = word(bytes, 16 + i * 24),
 			.end = word(bytes, 24 + i * 24),
 			.offset = word(bytes, 32 + i * 24) * page,
-			.path = strings_add_len(core->source.strings, text, len - name),
 		};
 
+		name += text_len + 1;
+		file.deleted = text_len > tail && memcmp(text + text_len - tail, deleted, tail) == 0;
+		file.path = strings_add_len(core->source.strings, text, text_len - (file.deleted ? tail : 0));
 		if (!file.path)
 			return error_no_memory();
-		name += strlen(file.path) + 1;
 		if (file.start < file.end && !vec_push(&core->mapped, file))
 			return error_no_memory();
 	}

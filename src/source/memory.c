@@ -82,7 +82,8 @@ static void sort_runs(struct memory *memory)
 	size_t kept = 0;
 	uint64_t reached = 0;
 
-	qsort(memory->runs.items, memory->runs.len, sizeof(*memory->runs.items), compare_runs);
+	if (memory->runs.len) /* a NULL array is not for qsort() */
+		qsort(memory->runs.items, memory->runs.len, sizeof(*memory->runs.items), compare_runs);
 	for (size_t i = 0; i < memory->runs.len; i++) {
 		struct memory_run run = memory->runs.items[i];
 

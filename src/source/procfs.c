@@ -55,17 +55,22 @@ char *procfs_text(const char *path, size_t *ret_len)
 
 /* ---- maps and smaps ----------------------------------------------------- */
 
+/* Numbers of a line end before its 100th byte. Only they go to sscanf(), which would look for the end of
+ * the whole text each time. */
+#define HEAD 128
+
 static bool parse_maps_line(struct source *source, const char *line, size_t len, struct mapping *ret)
 {
 	static const char deleted[] = " (deleted)";
 	unsigned major, minor;
-	char perms[5];
+	char head[HEAD], perms[5];
 	int path_at = 0;
 	const char *path;
 	size_t path_len;
 
 	*ret = (struct mapping){ 0 };
-	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &ret->start,
+	snprintf(head, sizeof(head), "%.*s", (int)(len < HEAD ? len : HEAD), line);
+	if (sscanf(head, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &ret->start,
 		   &ret->end, perms, &ret->offset, &major, &minor, &ret->inode, &path_at) < 7 ||
 	    ret->start >= ret->end)
 		return false;
@@ -107,9 +112,20 @@ struct fh_error *procfs_parse_maps(struct source *source, const char *text, size
 
 static bool has_flag(const char *line, const char *flag)
 {
-	const char *at = strstr(line, flag), *end = strchr(line, '\n');
+	const char *end = strchr(line, '\n');
 
-	return at && end && at < end;
+	return end && memmem(line, (size_t)(end - line), flag, strlen(flag));
+}
+
+static bool parse_range(const char *line, uint64_t *ret_start, uint64_t *ret_end)
+{
+	char *after;
+
+	*ret_start = strtoull(line, &after, 16);
+	if (after == line || *after != '-')
+		return false;
+	*ret_end = strtoull(after + 1, &after, 16);
+	return *after == ' ' && *ret_start < *ret_end;
 }
 
 struct fh_error *procfs_parse_smaps(const char *text, smaps_entries *entries)
@@ -129,7 +145,7 @@ struct fh_error *procfs_parse_smaps(const char *text, smaps_entries *entries)
 			else if (strncmp(line, "VmFlags:", 8) == 0)
 				entry->special = has_flag(line, " pf") || has_flag(line, " io") ||
 						 has_flag(line, " ht") || has_flag(line, " gu");
-		} else if (sscanf(line, "%" SCNx64 "-%" SCNx64, &start, &end) == 2) {
+		} else if (parse_range(line, &start, &end)) {
 			if (!vec_push(entries, (struct smaps_entry){ .start = start, .end = end }))
 				return error_no_memory();
 			entry = vec_last(entries);

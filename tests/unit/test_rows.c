@@ -213,6 +213,83 @@ static void greedy_image(void **state)
 	finish(&fake, &target);
 }
 
+/* ---- the loader -------------------------------------------------------------- */
+
+#define LOADER (AT + 0x200000)
+
+static uint8_t loader_bytes[0x40000] __attribute__((aligned(8)));
+
+static void put_loader(uint64_t offset, uint64_t word)
+{
+	memcpy(loader_bytes + offset, &word, sizeof(word));
+}
+
+/* struct r_debug in the program's data, and behind it three link_maps: the program's own, in its data, too, one of
+ * a library that it needs, and one of a library that it loaded later. l_initfini has the first two. */
+static void put_link_maps(uint64_t needed, uint64_t later, uint64_t after_later)
+{
+	uint64_t program = AT + 0x4300;
+
+	memset(loader_bytes, 0, sizeof(loader_bytes));
+	((Elf64_Dyn *)(elf.bytes + 0x3100))[4] = (Elf64_Dyn){ .d_tag = DT_DEBUG, .d_un.d_ptr = AT + 0x4200 };
+	memcpy(elf.bytes + 0x3208, &program, 8);		  /* r_map */
+	memcpy(elf.bytes + 0x3300 + 24, &(uint64_t){ LOADER + needed }, 8); /* l_next */
+	memcpy(elf.bytes + 0x3300 + 320, &(uint64_t){ LOADER + needed + 0x700 }, 8); /* l_initfini */
+	put_loader(needed + 24, LOADER + later);
+	put_loader(needed + 0x700, program);
+	put_loader(needed + 0x708, LOADER + needed);
+	put_loader(later + 24, after_later);
+}
+
+static struct target carve_with_loader(struct fake_source *fake, uint64_t size)
+{
+	fake->source.auxv[0][0] = AT_PHDR;
+	fake->source.auxv[0][1] = AT + 64;
+	fake_elf_map(fake, &elf, AT, 7, "/bin/fake", FAKE_END);
+	fake_mapping(fake, LOADER, LOADER + size, READ_WRITE, 0, 0, "", loader_bytes);
+	return carve(fake);
+}
+
+/* In a mapping of its own all is the loader's; where others grew together with it, the pages that its structures
+ * refer to. A library loaded later has its structures from malloc. */
+static void loader_memory(void **state)
+{
+	struct fake_source fake;
+	struct target target;
+
+	(void)state;
+	start(&fake);
+	put_link_maps(0x100, 0x9000, 0);
+	target = carve_with_loader(&fake, 0x10000);
+	check_row(&target, LOADER, 0x10000, "image", "loader data", "");
+	finish(&fake, &target);
+
+	start(&fake);
+	put_link_maps(0x5100, 0x9000, 0);
+	target = carve_with_loader(&fake, 0x40000);
+	check_row(&target, LOADER, 0x5000, "uncategorized", "dark", "");
+	check_row(&target, LOADER + 0x5000, 0x1000, "image", "loader data", "");
+	check_row(&target, LOADER + 0x6000, 0x3a000, "uncategorized", "dark", "");
+	finish(&fake, &target);
+}
+
+static void lists_that_go_round(void **state)
+{
+	struct fake_source fake;
+	struct target target;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		start(&fake);
+		put_link_maps(0x100, 0x9000, i == 0 ? LOADER + 0x100 : i == 1 ? AT + 0x4300 : UINT64_MAX - 7);
+		if (i == 2) /* an array without an end */
+			for (uint64_t at = 0x800; at < 0x10000; at += 8)
+				put_loader(at, AT + 0x4300);
+		target = carve_with_loader(&fake, 0x10000);
+		finish(&fake, &target);
+	}
+}
+
 /* ---- stacks ------------------------------------------------------------------ */
 
 #define STACK (AT + 0x100000)
@@ -343,6 +420,35 @@ static void hostile_threads(void **state)
 	}
 }
 
+/* Words of struct pthread that point anywhere: the balance holds and nothing loops. */
+static void random_threads(void **state)
+{
+	static const uint64_t values[] = { 0, 1, 0x1000, STACK, STACK + 0x1000, STACK_SIZE, PTHREAD, PTHREAD + 704,
+					   STACK - 0x10000, AT, UINT64_MAX, UINT64_MAX - 0xfff, UINT64_C(1) << 63,
+					   1234, PTHREAD + 0x2e0, STACK + STACK_SIZE - 8 };
+	uint64_t seed = 7;
+
+	(void)state;
+	for (int round = 0; round < 2000; round++) {
+		struct fake_source fake;
+		struct target target;
+
+		start(&fake);
+		put_pthread(0x1000);
+		for (int i = 0; i < 12; i++) {
+			seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+			put(PTHREAD + 24 + (seed >> 33) % 280 * 8, values[(seed >> 45) % 16]);
+		}
+		fake_elf_map(&fake, &elf, AT, 7, "/lib/libfake.so", FAKE_END);
+		fake_mapping(&fake, STACK - 0x10000, STACK - 0x1000, READ_WRITE, 0, 0, "", NULL);
+		fake_mapping(&fake, STACK, STACK + STACK_SIZE, READ_WRITE, 0, 0, "", stack_bytes);
+		add_thread(&fake, 1, values[(seed >> 50) % 16], PTHREAD);
+		add_thread(&fake, 1234, STACK + (seed >> 40) % STACK_SIZE, round & 1 ? PTHREAD : PTHREAD + 704);
+		target = carve(&fake);
+		finish(&fake, &target);
+	}
+}
+
 /* A thread that no C library knows, on a stack with a guard of its own. */
 static void guarded_stack(void **state)
 {
@@ -374,10 +480,13 @@ int main(void)
 		cmocka_unit_test(moved_text_gaps_and_copies),
 		cmocka_unit_test(parts_without_headers),
 		cmocka_unit_test(greedy_image),
+		cmocka_unit_test(loader_memory),
+		cmocka_unit_test(lists_that_go_round),
 		cmocka_unit_test(main_stack),
 		cmocka_unit_test(undivided_stack),
 		cmocka_unit_test(thread_stack_in_a_merged_mapping),
 		cmocka_unit_test(hostile_threads),
+		cmocka_unit_test(random_threads),
 		cmocka_unit_test(guarded_stack),
 	};
 

@@ -161,7 +161,8 @@ static bool may_hold_chunks(const struct target *target, const struct block *blo
 {
 	const struct mapping *m = source_mapping_at(target->source, block->start);
 
-	return block->category == 0 && m && !m->inode && !(m->flags & MAPPING_SHARED) && m->flags & MAPPING_WRITE;
+	return ledger_is_dark(target->ledger, block->category) && m && !m->inode &&
+	       !(m->flags & MAPPING_SHARED) && m->flags & MAPPING_WRITE;
 }
 
 struct fh_error *mmapped_carve(struct target *target, const glibc_list *list)
