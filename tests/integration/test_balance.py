@@ -120,7 +120,7 @@ class Pythons(BalanceCase):
 		target.stop()
 		copied = self.balance(target.pid)
 		streamed = self.balance(target.pid, "--low-memory")
-		self.assertEqual(streamed["rows"], copied["rows"])
+		self.assertSameRows(streamed, copied)
 
 
 class Kinds(BalanceCase):
