@@ -149,8 +149,11 @@ def smaps(pid):
 
 
 def os_figures(pid):
-	"""The three figures of a census, as smaps adds them up."""
-	maps = smaps(pid)
+	"""The three figures of a census, as smaps has them now."""
+	return add_smaps(smaps(pid))
+
+
+def add_smaps(maps):
 	return {"virtual": sum(m["Size"] for m in maps), "resident": sum(m["Rss"] for m in maps),
 		"swapped": sum(m["Swap"] for m in maps)}
 
