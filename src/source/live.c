@@ -263,20 +263,19 @@ static struct fh_error *add_memory(struct live *live)
 	}
 	for (size_t i = 0; i < source->mappings.len; i++) {
 		const struct mapping *m = &source->mappings.items[i];
+		bool vdso = strcmp(m->path, "[vdso]") == 0; /* no file has its pages */
 		uint64_t reached = m->start;
 
-		if (strcmp(m->path, "[vdso]") == 0 && process != MEMORY_ZERO)
-			memory_add_lazy(&source->memory, m->start, m->end, process, 0);
 		while (p < live->pages.len && live->pages.items[p].end <= m->start)
 			p++;
 		for (; p < live->pages.len && live->pages.items[p].start < m->end; p++) {
 			const struct page_run *run = &live->pages.items[p];
 
-			if (run->flags & PAGE_ZERO || (run->flags & PAGE_FILE))
+			if (run->flags & PAGE_ZERO || (run->flags & PAGE_FILE && !vdso))
 				continue;
 			TRY(add_rest(live, i, reached, run->start));
 			reached = run->end;
-			if (!live->copying && wanted(live, run->flags) &&
+			if (!live->copying && (vdso || wanted(live, run->flags)) &&
 			    !memory_add_lazy(&source->memory, run->start, run->end, process, 0))
 				return error_no_memory();
 		}

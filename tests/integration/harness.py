@@ -149,8 +149,11 @@ def smaps(pid):
 
 
 def os_figures(pid):
-	"""The three figures of a census, as smaps adds them up."""
-	maps = smaps(pid)
+	"""The three figures of a census, as smaps has them now."""
+	return add_smaps(smaps(pid))
+
+
+def add_smaps(maps):
 	return {"virtual": sum(m["Size"] for m in maps), "resident": sum(m["Rss"] for m in maps),
 		"swapped": sum(m["Swap"] for m in maps)}
 
@@ -350,6 +353,17 @@ class Case(unittest.TestCase):
 		return os.path.join(place, cores[0]), target
 
 	# -- assertions that belong to every census --
+
+	def assertSameRows(self, one, other, figures=("count",) + FIGURES):
+		"""Both censuses have the same rows with the same figures; says which have not."""
+		one, other = rows_by_name(one), rows_by_name(other)
+		wrong = []
+		for name in sorted(one.keys() | other.keys()):
+			pair = [row and {figure: row[figure] for figure in figures} for row in (one.get(name), other.get(name))]
+			if pair[0] != pair[1]:
+				wrong.append("%s: %s, %s" % (" / ".join(name), *pair))
+		if wrong:
+			self.fail("%d rows differ:\n%s" % (len(wrong), "\n".join(wrong[:20])))
 
 	def assertBalanced(self, result, pid=None):
 		"""Rows == total == os, byte for byte, and os == smaps when a paused or blocked process is named."""
