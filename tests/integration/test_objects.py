@@ -9,13 +9,13 @@ SCRIPT = os.path.join(PROGRAMS, "py_objects.py")
 
 
 class Objects(Case):
-	def each_python(self):
+	def for_each_python(self, check):
 		found = pythons()
 		if not found:
 			self.skipTest("no CPython here")
 		for python in found:
 			with self.subTest(python=python.name):
-				yield python
+				check(python)
 
 	def look(self, python, **popen):
 		target = self.start(python.argv(SCRIPT), mark=None, **popen)
@@ -34,14 +34,15 @@ class Objects(Case):
 			self.assertEqual(by_kind.get(kind), count, name)
 
 	def test_counts(self):
-		for python in self.each_python():
+		def check(python):
 			target, truth, result = self.look(python)
 			self.assertRegex(" ".join(result["target"]["runtimes"]), r"cpython \d+\.\d+\.\d+")
 			self.check_counts(truth, result)
 			target.end()
+		self.for_each_python(check)
 
 	def test_instance_dicts_and_buffers_have_owners(self):
-		for python in self.each_python():
+		def check(python):
 			target, truth, result = self.look(python)
 			# Where attributes are kept differs by version, whose they are does not.
 			owned = {r["kind"] for r in result["rows"] if r["detail"] == "Wide.__dict__"}
@@ -50,24 +51,27 @@ class Objects(Case):
 			for kind in ("list items", "set table", "bytearray data", "array data"):
 				self.assertTrue(add_up(result, "count", domain="cpython", kind=kind) >= 40, kind)
 			target.end()
+		self.for_each_python(check)
 
 	def test_little_is_uncategorized(self):
-		for python in self.each_python():
+		def check(python):
 			target, truth, result = self.look(python)
 			heap = sum(r["virtual"] for r in result["rows"] if r["domain"] in ("python", "cpython"))
 			unknown = add_up(result, "virtual", domain="uncategorized") - \
 				add_up(result, "virtual", domain="uncategorized", kind="dark")
 			self.assertLess(unknown, heap * 0.2)
 			target.end()
+		self.for_each_python(check)
 
 	def test_other_allocators(self):
 		"""PYTHONMALLOC: malloc only, and the debug hooks, which put words around every block."""
-		for python in self.each_python():
+		def check(python):
 			for choice in ("malloc", "debug", "malloc_debug"):
 				environment = dict(os.environ, PYTHONMALLOC=choice)
 				target, truth, result = self.look(python, env=environment)
 				self.check_counts(truth, result)
 				target.end()
+		self.for_each_python(check)
 
 	def test_select_sees_the_same(self):
 		python = pythons()[-1] if pythons() else self.skipTest("no CPython here")

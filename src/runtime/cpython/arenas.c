@@ -11,6 +11,7 @@
 #include "runtime/cpython/internal.h"
 
 #define ARENA_OBJECT 48u
+#define DEBUG_HEAD 16u /* two words: size, and which allocator (_PyMem_DebugRawAlloc, Objects/obmalloc.c) */
 #define STATE_SIZE_MIN (256u << 10) /* of a block that can hold an _obmalloc_state (263,248 bytes) */
 #define STATE_SIZE_MAX (1u << 20)
 
@@ -58,7 +59,7 @@ static bool add_arena(struct cpython *py, const uint64_t entry[6])
 static void try_array(struct finder *finder, uint64_t address, uint64_t bytes)
 {
 	struct cpython *py = finder->py;
-	uint64_t n = bytes / ARENA_OBJECT, entry[6];
+	uint64_t n = bytes / ARENA_OBJECT / 16 * 16, entry[6]; /* 16 at first, then doubled (new_arena) */
 	size_t in_use = 0;
 
 	for (uint64_t i = 0; i < n; i++) {
@@ -91,8 +92,9 @@ static bool look_for_array(void *context, uint64_t address, const uint64_t *word
 		if (value % 16 || value < 65536 || value >> 47 || !ledger_find(target->ledger, value, &block))
 			continue;
 		c = ledger_category_of(target->ledger, block.category);
-		/* Rounding and a header leave less than one entry over. */
-		if (!c->unknown || value != block.start + c->head || block.end - value < ARENA_OBJECT * 8)
+		/* The array is all of its block, but for what PYTHONMALLOC=debug puts before and behind. */
+		if (!c->unknown || block.end - value < ARENA_OBJECT * 8 ||
+		    (value != block.start + c->head && value != block.start + c->head + DEBUG_HEAD))
 			continue;
 		try_array(finder, value, block.end - value);
 	}

@@ -53,7 +53,8 @@ static bool read_fields(struct cpython *py, uint64_t address, struct py_type *ty
 		.weaklistoffset = (int64_t)word_at(bytes, (size_t)o->tp_weaklistoffset),
 		.base = UINT32_MAX,
 	};
-	if (!(type->flags & TYPE_READY) || type->basicsize < (o->ob_type + 8) || type->basicsize > (1 << 24) ||
+	/* Not all are ready: array.array of 2.7 never is. */
+	if (type->basicsize < (o->ob_type + 8) || type->basicsize > (1 << 24) ||
 	    type->itemsize < 0 || type->itemsize > (1 << 16))
 		return false;
 	type->heap = type->flags & TYPE_HEAP;
