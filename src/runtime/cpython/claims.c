@@ -15,11 +15,13 @@ bool claim(struct cpython *py, uint64_t data, const char *domain, const char *ki
 	struct ledger *ledger = py->target->ledger;
 	struct block block;
 	const struct category *c;
+	uint64_t before;
 
 	if (data < PAGE || !ledger_find(ledger, data, &block))
 		return false;
 	c = ledger_category_of(ledger, block.category);
-	if (block.start + c->head + py->debug_head != data || !may_name(c, sure))
+	before = data - block.start - c->head;
+	if ((before != py->debug_head && before != 2 * py->debug_head) || !may_name(c, sure))
 		return false;
 	ledger_name(ledger, &block, domain, kind, detail);
 	return true;

@@ -114,12 +114,11 @@ static bool find_object(struct cpython *py, const uint8_t *bytes, uint64_t data,
 	return false;
 }
 
-bool objects_at(struct cpython *py, uint64_t data, uint64_t end, struct py_object *ret)
+static bool object_from(struct cpython *py, uint64_t data, uint64_t end, struct py_object *ret)
 {
 	size_t want;
 	const uint8_t *bytes;
 
-	data += py->debug_head;
 	if (end < data + 16)
 		return false;
 	want = end - data < sizeof(py->scratch) ? end - data : sizeof(py->scratch);
@@ -128,6 +127,13 @@ bool objects_at(struct cpython *py, uint64_t data, uint64_t end, struct py_objec
 		return false;
 	ret->len = want - (size_t)(ret->address - data);
 	return true;
+}
+
+/* With debug hooks what is too large for pymalloc passes through two of them. */
+bool objects_at(struct cpython *py, uint64_t data, uint64_t end, struct py_object *ret)
+{
+	return object_from(py, data + py->debug_head, end, ret) ||
+	       (py->debug_head && object_from(py, data + 2 * py->debug_head, end, ret));
 }
 
 /* ---- rows -------------------------------------------------------------------------- */
