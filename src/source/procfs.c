@@ -170,41 +170,72 @@ uint64_t procfs_field(const char *text, const char *name)
 	return 0;
 }
 
-uint64_t procfs_available_memory(void)
-{
-	CLEANUP_FREE char *meminfo = NULL, *cgroup = NULL, *limit = NULL, *current = NULL, *path = NULL;
-	uint64_t available = UINT64_MAX;
-	const char *line;
+/* ---- how much memory there is --------------------------------------------------------- */
 
-	meminfo = procfs_text("/proc/meminfo", NULL);
-	if (meminfo && procfs_field(meminfo, "MemAvailable"))
-		available = procfs_field(meminfo, "MemAvailable");
-	cgroup = procfs_text("/proc/self/cgroup", NULL);
-	line = cgroup ? strstr(cgroup, "0::/") : NULL; /* version 2 */
-	if (!line)
-		return available;
-	path = strndup(line + 3, strcspn(line + 3, "\n"));
-	/* The limit of every cgroup up to the root counts; each level is shorter by one name. */
-	while (path && *path) {
-		char file[4400];
+/* Where a hierarchy is mounted, and its files; cgroups(7). */
+static const struct cgroup_version {
+	const char *root, *limit, *usage;
+} cgroup_v1 = { "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes" },
+  cgroup_v2 = { "/sys/fs/cgroup", "memory.max", "memory.current" };
+
+static bool cgroup_number(const struct cgroup_version *version, const char *path, const char *file, uint64_t *ret)
+{
+	char name[4400];
+	CLEANUP_FREE char *text = NULL;
+
+	snprintf(name, sizeof(name), "%s%s/%s", version->root, path, file);
+	text = procfs_text(name, NULL);
+	if (!text || text[0] < '0' || text[0] > '9') /* "max" */
+		return false;
+	*ret = strtoull(text, NULL, 10);
+	return true;
+}
+
+/* What is left under the limits of a cgroup and of all above it; `path` is shortened by a name a step. */
+static uint64_t cgroup_left(const struct cgroup_version *version, char *path)
+{
+	uint64_t left = UINT64_MAX, limit, usage;
+
+	for (;;) {
 		char *slash = strrchr(path, '/');
 
-		free(TAKE(limit));
-		free(TAKE(current));
-		snprintf(file, sizeof(file), "/sys/fs/cgroup%s/memory.max", path);
-		limit = procfs_text(file, NULL);
-		snprintf(file, sizeof(file), "/sys/fs/cgroup%s/memory.current", path);
-		current = procfs_text(file, NULL);
-		if (limit && current && limit[0] >= '0' && limit[0] <= '9') {
-			uint64_t max = strtoull(limit, NULL, 10), now = strtoull(current, NULL, 10);
-			uint64_t left = max > now ? max - now : 0;
+		if (cgroup_number(version, path, version->limit, &limit) &&
+		    cgroup_number(version, path, version->usage, &usage)) {
+			uint64_t here = limit > usage ? limit - usage : 0;
 
-			if (left < available)
-				available = left;
+			left = here < left ? here : left;
 		}
 		if (!slash)
-			break;
+			return left;
 		*slash = '\0';
+	}
+}
+
+/* A line is "number:controllers:path"; version 2 has no controllers named. */
+static uint64_t cgroup_line_left(char *line)
+{
+	char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
+
+	if (!path)
+		return UINT64_MAX;
+	*path++ = '\0';
+	if (controllers[1] == '\0')
+		return cgroup_left(&cgroup_v2, path);
+	return strstr(controllers, "memory") ? cgroup_left(&cgroup_v1, path) : UINT64_MAX;
+}
+
+uint64_t procfs_available_memory(void)
+{
+	CLEANUP_FREE char *meminfo = procfs_text("/proc/meminfo", NULL), *cgroups = procfs_text("/proc/self/cgroup", NULL);
+	uint64_t available = UINT64_MAX;
+	char *rest = cgroups, *line;
+
+	if (meminfo && procfs_field(meminfo, "MemAvailable"))
+		available = procfs_field(meminfo, "MemAvailable");
+	while ((line = strsep(&rest, "\n"))) {
+		uint64_t left = cgroup_line_left(line);
+
+		available = left < available ? left : available;
 	}
 	return available;
 }

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Live processes: every state they can be in, and that they go on as they were whatever happens to the program."""
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+import harness
+from harness import Case, census, freehold, os_figures, state, threads, wait_until
+
+SLEEPER = "import sys, threading, time\n" \
+	"for i in range(int(sys.argv[1])): threading.Thread(target=time.sleep, args=(10**6,), daemon=True).start()\n" \
+	"print('READY', flush=True)\ninput()\n"
+BUSY = "import itertools, threading\n" \
+	"count = 0\n" \
+	"print('READY', flush=True)\n" \
+	"while True:\n" \
+	"  t = threading.Thread(target=sum, args=(range(1000),)); t.start(); t.join(); count += 1\n"
+PYTHON = "/usr/bin/python3"
+
+
+class States(Case):
+	def one_line(self, done, *words):
+		self.assertEqual(done.returncode, 1)
+		self.assertEqual(done.stdout, "")
+		self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+		for word in words:
+			self.assertIn(word, done.stderr)
+
+	def check_runs_on(self, target):
+		wait_until(lambda: all(state(target.pid, t) in "SRD" for t in threads(target.pid)), "the target to run on")
+		self.assertEqual(harness.status(target.pid)["TracerPid"].strip(), "0")
+
+	def test_many_threads(self):
+		target = self.start([PYTHON, "-c", SLEEPER, 64])
+		result = census(target)
+		self.assertEqual(result["target"]["threads"], 65)
+		self.assertEqual(harness.add_up(result, "count", domain="stack", kind="used"), 65)
+		self.check_runs_on(target)
+
+	def test_threads_that_come_and_go(self):
+		target = self.start([PYTHON, "-c", BUSY])
+		for _ in range(10):
+			result = freehold_json_any(target.pid)
+			self.assertEqual(sum(r["virtual"] for r in result["rows"]), result["os"]["virtual"])
+		self.assertTrue(target.running())
+		self.check_runs_on(target)
+
+	def test_stopped_stays_stopped(self):
+		target = self.start([PYTHON, "-c", SLEEPER, 2])
+		target.stop()
+		before = os_figures(target.pid)
+		self.assertEqual(census(target)["os"], before)
+		time.sleep(0.1)
+		self.assertTrue(all(state(target.pid, t) == "T" for t in threads(target.pid)))
+		target.resume()
+		self.check_runs_on(target)
+
+	def test_traced_by_another(self):
+		self.need("strace")
+		target = self.start([PYTHON, "-c", SLEEPER, 0])
+		tracer = subprocess.Popen(["strace", "-o", "/dev/null", "-p", str(target.pid)], stderr=subprocess.DEVNULL)
+		self.addCleanup(tracer.wait)
+		self.addCleanup(tracer.kill)
+		wait_until(lambda: harness.status(target.pid)["TracerPid"].strip() != "0", "strace to attach")
+		self.one_line(freehold("census", target.pid, check=1), "traced by process %d" % tracer.pid)
+
+	def test_no_such_process(self):
+		child = subprocess.Popen(["true"])
+		child.wait()
+		self.one_line(freehold("census", child.pid, check=1), "no such process")
+		self.one_line(freehold("census", "99999999999", check=1), "process id")
+
+	def test_zombie(self):
+		child = subprocess.Popen(["true"])
+		wait_until(lambda: state(child.pid) == "Z", "a zombie")
+		self.one_line(freehold("census", child.pid, check=1), "zombie")
+		child.wait()
+
+	def test_kernel_thread(self):
+		if not os.path.exists("/proc/2/comm") or open("/proc/2/comm").read() != "kthreadd\n":
+			self.skipTest("no threads of the kernel are to be seen here")
+		self.one_line(freehold("census", 2, check=1), "kernel")
+
+	def test_a_thread_is_no_process(self):
+		target = self.start([PYTHON, "-c", SLEEPER, 1])
+		other = [t for t in threads(target.pid) if t != target.pid][0]
+		self.one_line(freehold("census", other, check=1), "thread", str(target.pid))
+
+	def test_not_ours(self):
+		self.need_root("to become somebody else")
+		self.need("setpriv")
+		done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", harness.FREEHOLD, str(os.getpid())],
+			stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+		if "Permission denied" in done.stderr and "freehold:" not in done.stderr:
+			self.skipTest("the program can't be run by others where it is")
+		self.one_line(done, "not permitted", "CAP_SYS_PTRACE", "ptrace_scope")
+
+	def test_ends_in_the_middle(self):
+		for _ in range(30):
+			child = subprocess.Popen(["sh", "-c", ":"])
+			done = freehold("census", child.pid, check=None)
+			self.assertIn(done.returncode, (0, 1, 3), done.stderr)
+			if done.returncode == 1:
+				self.one_line(done)
+			child.wait()
+
+	def test_itself_and_init(self):
+		done = freehold("census", os.getpid(), check=None)
+		self.assertIn(done.returncode, (0, 3), done.stderr)
+
+
+class Unharmed(Case):
+	def test_killed_at_any_moment(self):
+		"""SIGKILL to the program: the target runs on, as it was."""
+		target = self.start([PYTHON, "-c", "x = [bytes(1000) for i in range(100000)]\nprint('READY', flush=True)\ninput()"])
+		for option in ([], ["--low-memory"]):
+			for delay in (0, 0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15):
+				running = subprocess.Popen([harness.FREEHOLD, str(target.pid), *option], stdout=subprocess.DEVNULL,
+					stderr=subprocess.DEVNULL)
+				time.sleep(delay)
+				running.send_signal(signal.SIGKILL)
+				running.wait()
+				wait_until(lambda: state(target.pid) in "SR", "the target to run on")
+				self.assertEqual(harness.status(target.pid)["TracerPid"].strip(), "0")
+		target.process.stdin.write(b"\n")
+		target.process.stdin.flush()
+		self.assertEqual(target.process.wait(harness.PATIENCE), 0)
+
+	def test_interrupted(self):
+		target = self.start([PYTHON, "-c", SLEEPER, 3])
+		running = subprocess.Popen([harness.FREEHOLD, str(target.pid), "--low-memory"], stdout=subprocess.DEVNULL,
+			stderr=subprocess.DEVNULL)
+		running.send_signal(signal.SIGINT)
+		running.wait()
+		wait_until(lambda: all(state(target.pid, t) in "SR" for t in threads(target.pid)), "the target to run on")
+
+	def test_nothing_is_touched(self):
+		"""Pages that the target never touched stay untouched, and its page tables do not grow."""
+		target = self.start([PYTHON, "-c", "import mmap\nm = mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\n"
+			"m[0] = 1\nprint('READY', flush=True)\ninput()"])
+		before, tables = os_figures(target.pid), harness.status(target.pid)["VmPTE"]
+		for option in ([], ["--low-memory"]):
+			result = census(target, *option)
+			self.assertEqual(result["os"], before)
+			self.assertEqual(os_figures(target.pid)["resident"], before["resident"])
+			self.assertEqual(harness.status(target.pid)["VmPTE"], tables)
+
+	def test_low_memory_says_so(self):
+		target = self.start([PYTHON, "-c", SLEEPER, 1])
+		text = freehold("census", target.pid, "--low-memory").stdout
+		self.assertIn("while it was analysed", text)
+		self.assertEqual(without_pause(census(target, "--low-memory")), without_pause(census(target)))
+
+	def test_falls_back_under_a_limit(self):
+		"""A cgroup that has no room for a copy: it is streamed, and that is said."""
+		self.need_root("to make a cgroup")
+		root, limit = "/sys/fs/cgroup", "memory.max"
+		if os.path.isdir(root + "/memory"):  # version 1
+			root, limit = root + "/memory", "memory.limit_in_bytes"
+		group = "%s/freehold-test-%d" % (root, os.getpid())
+		try:
+			os.mkdir(group)
+			with open("%s/%s" % (group, limit), "r+") as f:
+				f.write(str(180 << 20))
+		except OSError as error:
+			if os.path.isdir(group):
+				os.rmdir(group)
+			self.skipTest("no memory cgroup can be made: %s" % error)
+		self.addCleanup(os.rmdir, group)
+		target = self.start([PYTHON, "-c", "x = bytearray(b'x') * (150 << 20)\nprint('READY', flush=True)\ninput()"])
+		done = subprocess.run(["sh", "-c", "echo $$ > %s/cgroup.procs; exec \"$@\"" % group, "sh", harness.FREEHOLD, str(target.pid)],
+			stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+		self.assertEqual(done.returncode, 0, done.stderr)
+		self.assertIn("memory is short", done.stderr)
+		self.assertIn("while it was analysed", done.stdout)
+
+
+class Elsewhere(Case):
+	def test_other_namespaces(self):
+		"""A process in its own PID, mount and user-visible root: seen by the PID that we see."""
+		self.need_root("to make namespaces")
+		self.need("unshare")
+		target = self.start(["unshare", "--pid", "--mount", "--fork", "--kill-child", PYTHON, "-c", SLEEPER, 1])
+		children = open("/proc/%d/task/%d/children" % (target.pid, target.pid)).read().split()
+		result = census(int(children[0]))
+		self.assertTrue(result["target"]["runtimes"])
+		self.assertEqual(sum(r["virtual"] for r in result["rows"]), result["os"]["virtual"])
+
+	def test_executable_replaced(self):
+		"""The file on disk is another one by now: what is mapped counts."""
+		import shutil
+		copy = os.path.join(self.directory(), "python")
+		shutil.copy(os.path.realpath(PYTHON), copy)
+		target = self.start([copy, "-c", SLEEPER, 0])
+		os.unlink(copy)
+		shutil.copy("/bin/true", copy)
+		result = census(target)
+		self.assertTrue(result["target"]["runtimes"], result["warnings"])
+		self.assertGreater(harness.add_up(result, "count", domain="python", kind="dict"), 10)
+
+
+def without_pause(result):
+	"""Residency of file pages may change by being looked at; names, counts and sizes may not."""
+	return sorted((r["domain"], r["kind"], r["detail"], r["count"], r["virtual"]) for r in result["rows"])
+
+
+def freehold_json_any(pid):
+	import json
+	done = freehold("census", pid, "--all", "--format", "json", check=None)
+	assert done.returncode in (0, 3), done.stderr
+	return json.loads(done.stdout)
+
+
+if __name__ == "__main__":
+	unittest.main()
