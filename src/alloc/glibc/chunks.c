@@ -1,225 +1,244 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Walking the chunks of a heap. Each chunk says where the next one starts and whether the one before is in
- * use. Where a size can't be, the walk goes on at the next place that proves itself: a chunk of a free list,
- * or the first of a chain of sound ones; what lies between is reported and stays unknown.
+ * use. A size that can't be, or that would swallow a chunk of a free list, is reported; the walk goes on at the
+ * next place that proves itself, and what lies between stays unknown.
  */
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "alloc/glibc/internal.h"
 
-#define CHAIN 16 /* sound chunks in a row that make a place to go on from */
-
-/* A stretch of the target's memory at hand. */
-struct window {
-	uint64_t start;
+struct walk {
+	struct glibc *glibc;
+	const struct heap *heap;
+	struct arena *arena;
+	uint64_t next_mark; /* the first marked chunk at `at` or above; the heap's end: none */
+	uint64_t top;	    /* that can be trusted, in this heap; the heap's end: none */
+	uint64_t window;    /* memory at hand */
 	const uint8_t *bytes;
 	size_t len;
 };
 
-struct walk {
-	struct glibc *glibc;
-	const struct arena *arena;
-	const struct heap *heap;
-	struct window window;
-	size_t free_at;	  /* next in free_chunks */
-	size_t tcache_at; /* next in tcaches */
-};
-
-category_id chunks_live_category(struct glibc *glibc, uint64_t size)
+static bool read_header(struct walk *walk, uint64_t chunk, uint64_t words[2])
 {
-	char kind[32];
-	category_id *cached = size / 16 < 1024 ? &glibc->live[size / 16] : NULL, id;
+	struct source *source = walk->glibc->target->source;
 
-	if (cached && *cached)
-		return *cached;
-	snprintf(kind, sizeof(kind), "%" PRIu64 " bytes", size);
-	id = ledger_category(glibc->target->ledger,
-			     &(struct category){ .domain = "uncategorized", .kind = kind, .state = FH_LIVE,
-						 .head = CHUNK_HEADER, .unknown = true });
-	if (cached)
-		*cached = id;
-	return id;
-}
-
-/* The size word of a chunk. */
-static bool read_size(struct walk *walk, uint64_t chunk, uint64_t *ret)
-{
-	struct window *w = &walk->window;
-
-	if (chunk < w->start || chunk + 16 > w->start + w->len) {
-		w->start = chunk;
-		w->bytes = memory_span(&walk->glibc->target->source->memory, chunk, &w->len);
-		if (!w->bytes || w->len < 16) {
-			w->len = 0;
-			return source_u64(walk->glibc->target->source, chunk + 8, ret);
+	if (chunk - walk->window >= walk->len || walk->len - (chunk - walk->window) < 16) {
+		walk->window = chunk;
+		walk->bytes = memory_span(&source->memory, chunk, &walk->len);
+		if (!walk->bytes || walk->len < 16) {
+			walk->len = 0;
+			return source_read(source, chunk, words, 16);
 		}
 	}
-	memcpy(ret, w->bytes + (chunk + 8 - w->start), 8);
+	memcpy(words, walk->bytes + (chunk - walk->window), 16);
 	return true;
 }
 
-/* A size that can be: aligned, and inside of the heap. */
-static bool sound(const struct walk *walk, uint64_t chunk, uint64_t word)
+/* The words of the next chunk; past the end of the heap there is none, and what is before it is in use. */
+static void read_next(struct walk *walk, uint64_t chunk, uint64_t words[2])
 {
-	uint64_t size = word & ~SIZE_BITS;
-
-	return size >= CHUNK_MIN && size % 16 == 0 && !(word & IS_MMAPPED) && size <= walk->heap->end - chunk;
-}
-
-/* The two headers that close a region: a chunk of 16 bytes, then a size of 0 in use (sysmalloc). */
-static bool is_fencepost(struct walk *walk, uint64_t chunk, uint64_t word)
-{
-	uint64_t next;
-
-	if ((word & ~SIZE_BITS) != 16)
-		return false;
-	if (chunk + 32 > walk->heap->end)
-		return chunk + 16 <= walk->heap->end;
-	return read_size(walk, chunk + 16, &next) && ((next & ~SIZE_BITS) == 0 || (next & ~SIZE_BITS) == 16);
-}
-
-/* ---- going on after a hole ---------------------------------------------------------- */
-
-static bool chain_holds(struct walk *walk, uint64_t chunk)
-{
-	for (unsigned i = 0; i < CHAIN; i++) {
-		uint64_t word;
-
-		if (chunk == walk->arena->top || chunk == walk->heap->end)
-			return i > 0;
-		if (!read_size(walk, chunk, &word) || !sound(walk, chunk, word))
-			return i > 2 && is_fencepost(walk, chunk, word);
-		chunk += word & ~SIZE_BITS;
+	if (chunk >= walk->heap->end || !read_header(walk, chunk, words)) {
+		words[0] = 0;
+		words[1] = PREV_INUSE;
 	}
-	return true;
 }
 
-/* The first sound place above an address, or the heap's end. */
-static uint64_t resynchronise(struct walk *walk, uint64_t from)
-{
-	const struct free_chunk *frees = walk->glibc->free_chunks.items;
-	uint64_t at = (from + 16) / 16 * 16, listed;
-	size_t f = walk->free_at;
+/* ---- damage ------------------------------------------------------------------------- */
 
-	while (f < walk->glibc->free_chunks.len && frees[f].address < at)
-		f++;
-	listed = f < walk->glibc->free_chunks.len && frees[f].address < walk->heap->end ? frees[f].address :
-											 walk->heap->end;
-	while (at < listed) {
-		size_t span;
-		const void *p = memory_span(&walk->glibc->target->source->memory, at, &span);
-
-		if (!p) { /* a hole of unreadable memory is skipped whole */
-			at = span && span < listed - at ? (at + span + 15) / 16 * 16 : listed;
-			continue;
-		}
-		if (chain_holds(walk, at))
-			return at;
-		at += 16;
-	}
-	return listed;
-}
-
-/* ---- naming and carving ----------------------------------------------------------------- */
-
-/* What a list said of a chunk, or 0. Chunks are asked for in ascending order. */
-static category_id listed_as(struct walk *walk, uint64_t chunk)
-{
-	const struct glibc *glibc = walk->glibc;
-
-	while (walk->free_at < glibc->free_chunks.len && glibc->free_chunks.items[walk->free_at].address < chunk)
-		walk->free_at++;
-	if (walk->free_at < glibc->free_chunks.len && glibc->free_chunks.items[walk->free_at].address == chunk)
-		return glibc->free_chunks.items[walk->free_at].category;
-	return 0;
-}
-
-static bool holds_tcache(struct walk *walk, uint64_t chunk)
-{
-	const struct glibc *glibc = walk->glibc;
-
-	while (walk->tcache_at < glibc->tcaches.len && glibc->tcaches.items[walk->tcache_at] < chunk)
-		walk->tcache_at++;
-	return walk->tcache_at < glibc->tcaches.len && glibc->tcaches.items[walk->tcache_at] == chunk;
-}
-
-static category_id category_of_chunk(struct walk *walk, uint64_t chunk, uint64_t size, bool in_use)
-{
-	category_id listed = listed_as(walk, chunk);
-
-	if (listed)
-		return listed;
-	if (!in_use)
-		return walk->glibc->unlisted;
-	if (size <= 1024 && holds_tcache(walk, chunk))
-		return walk->glibc->tcache;
-	return chunks_live_category(walk->glibc, size);
-}
-
-/* Carves from one chunk on; returns where the next thing starts. */
-static uint64_t carve_chunk(struct walk *walk, uint64_t chunk)
+static void complain(struct walk *walk, const char *what, uint64_t chunk, uint64_t word)
 {
 	struct glibc *glibc = walk->glibc;
-	struct ledger *ledger = glibc->target->ledger;
-	uint64_t word, next_word = PREV_INUSE, size;
 
-	if (!read_size(walk, chunk, &word))
-		goto broken;
-	size = word & ~SIZE_BITS;
-	if (chunk == walk->arena->top) {
-		if (size == 0 || size > walk->heap->end - chunk || size % 16)
-			goto broken;
-		ledger_carve_add(ledger, chunk, glibc->top);
-		return chunk + size;
-	}
-	if (is_fencepost(walk, chunk, word)) {
-		ledger_carve_add(ledger, chunk, glibc->header);
-		return chunk + 32 < walk->heap->end ? chunk + 32 : walk->heap->end;
-	}
-	if (!sound(walk, chunk, word))
-		goto broken;
-	if (chunk + size < walk->heap->end && !read_size(walk, chunk + size, &next_word))
-		next_word = PREV_INUSE;
-	ledger_carve_add(ledger, chunk, category_of_chunk(walk, chunk, size, next_word & PREV_INUSE));
-	return chunk + size;
-broken:
-	target_damaged(glibc->target, "malloc: the chunk at 0x%" PRIx64 " is corrupt or can't be read", chunk);
-	ledger_carve_add(ledger, chunk, glibc->corrupt);
-	return resynchronise(walk, chunk);
+	if (glibc->complaints.chunks++ >= MOST_COMPLAINTS)
+		return;
+	if (glibc->busy)
+		source_warn(glibc->target->source, "malloc: %s at 0x%" PRIx64 " was being changed (size 0x%" PRIx64 ")", what,
+			    chunk, word);
+	else
+		target_damaged(glibc->target, "malloc: %s at 0x%" PRIx64 " is corrupt (size 0x%" PRIx64 ")", what, chunk, word);
 }
 
-/* After the fenceposts of a region comes memory that somebody else got from sbrk, if anything. */
-static void carve_heap(struct glibc *glibc, const struct arena *arena, const struct heap *heap)
+static void add(struct walk *walk, uint64_t start, category_id category)
 {
-	struct walk walk = { .glibc = glibc, .arena = arena, .heap = heap };
-	struct ledger *ledger = glibc->target->ledger;
-	uint64_t at = heap->first_chunk;
+	ledger_carve_add(walk->glibc->target->ledger, start, category);
+}
 
-	if (heap->start >= heap->end || at >= heap->end)
-		return;
-	ledger_carve_begin(ledger, heap->start, heap->end);
+static uint64_t barrier_above(const struct walk *walk, uint64_t address)
+{
+	uint64_t barrier = walk->heap->end;
+
+	if (walk->next_mark > address && walk->next_mark < barrier)
+		barrier = walk->next_mark;
+	if (walk->top > address && walk->top < barrier)
+		barrier = walk->top;
+	return barrier;
+}
+
+/* Leaves a hole from a chunk on; returns where to go on. */
+static uint64_t skip(struct walk *walk, uint64_t chunk, uint64_t from, category_id category)
+{
+	uint64_t on = resync(walk->glibc, walk->heap, from, barrier_above(walk, chunk));
+
+	if (on > chunk)
+		add(walk, chunk, category);
+	return on;
+}
+
+static uint64_t skip_unreadable(struct walk *walk, uint64_t chunk)
+{
+	struct complaints *complaints = &walk->glibc->complaints;
+	uint64_t on = skip(walk, chunk, chunk + 16, walk->glibc->hole);
+
+	if (!complaints->unreadable)
+		complaints->unreadable_at = chunk;
+	complaints->unreadable += on - chunk;
+	return on;
+}
+
+static void next_mark(struct walk *walk)
+{
+	walk->next_mark = marks_next(walk->glibc->marks, walk->next_mark + 16, walk->heap->end);
+}
+
+static uint64_t skip_corrupt(struct walk *walk, uint64_t chunk, uint64_t word)
+{
+	complain(walk, "the chunk", chunk, word);
+	return skip(walk, chunk, chunk + 16, walk->glibc->hole);
+}
+
+/* Whether a chunk's size can't be because what is known to begin inside of it divides it properly. A mark that
+ * does not divide it comes from a list that was led astray, and is dropped. */
+static bool swallows(struct walk *walk, uint64_t chunk, uint64_t end)
+{
+	if (walk->top > chunk && walk->top < end)
+		return true;
+	while (walk->next_mark > chunk && walk->next_mark < end) {
+		enum mark_kind kind = marks_get(walk->glibc->marks, walk->next_mark);
+
+		if (kind == MARK_BINNED || kind == MARK_UNSORTED ||
+		    resync_arrives(walk->glibc, walk->heap, walk->next_mark, end))
+			return true;
+		free_lists_complain(walk->glibc, categories_list_name(walk->glibc, kind, 0), walk->next_mark);
+		next_mark(walk);
+	}
+	return false;
+}
+
+/* ---- what is not an ordinary chunk ------------------------------------------------------ */
+
+/* Top reaches to the end of what the arena has there. Behind it can only be memory from another's sbrk. */
+static uint64_t carve_top(struct walk *walk, uint64_t chunk)
+{
+	const struct arena *arena = walk->arena;
+	uint64_t end = arena->top_end > chunk && arena->top_end <= walk->heap->end ? arena->top_end : walk->heap->end;
+	uint64_t words[2];
+
+	if (arena->top_end != end && read_header(walk, chunk, words))
+		complain(walk, "the top chunk", chunk, words[1]);
+	add(walk, chunk, walk->glibc->top);
+	walk->arena->figures.top_bytes = end - chunk;
+	if (end < walk->heap->end)
+		add(walk, end, arena->main ? walk->glibc->foreign : walk->glibc->reserved);
+	return walk->heap->end;
+}
+
+/* Where a region of the main arena was left, top became two or three headers of 16 bytes; in an aligned heap one
+ * of 16 and one of 0, or of 32 and 0 (sysmalloc). Returns their end, or `chunk` when there are none. */
+static uint64_t fenceposts_end(struct walk *walk, uint64_t chunk, uint64_t word)
+{
+	uint64_t at = chunk, words[2] = { 0, word }, size = word & ~SIZE_BITS, end = walk->heap->end;
+
+	if (walk->arena->main) {
+		while (at < end && (words[1] & ~SIZE_BITS) == 16) {
+			at += 16;
+			read_next(walk, at, words);
+		}
+		return at - chunk > 16 || at == end ? at : chunk;
+	}
+	if (size == 0 && chunk + 16 == end)
+		return end;
+	if (!(size == 16 || (size == 32 && !(word & NON_MAIN_ARENA))) || chunk + size + 16 != end)
+		return chunk;
+	read_next(walk, chunk + size, words);
+	return words[1] == PREV_INUSE ? end : chunk;
+}
+
+static uint64_t carve_fenceposts(struct walk *walk, uint64_t chunk, uint64_t end)
+{
+	add(walk, chunk, walk->glibc->fencepost);
+	return end < walk->heap->end ? skip(walk, end, end, walk->glibc->foreign) : end;
+}
+
+/* ---- chunks ------------------------------------------------------------------------------ */
+
+/* A chunk that no list holds. */
+static category_id name_unmarked(struct walk *walk, uint64_t chunk, uint64_t size, const uint64_t next[2])
+{
+	struct glibc *glibc = walk->glibc;
+
+	if (!(next[1] & PREV_INUSE) && next[0] == size)
+		return categories_free(glibc, MARK_NONE, size);
+	if (size >= 0x250 && size <= 0x310) { /* those of a tcache, see layouts.c */
+		if (tcache_is_known(glibc, chunk + 16))
+			return glibc->tcache;
+		if (tcache_may_be(glibc, chunk, size) && !vec_push(&glibc->maybe_tcaches, chunk))
+			glibc->target->ledger->no_memory = true;
+	}
+	return categories_live(glibc, size);
+}
+
+/* Carves what begins at an address, whose header is `words`; returns where the next thing does. */
+static uint64_t carve_one(struct walk *walk, uint64_t chunk, uint64_t words[2])
+{
+	uint64_t size = words[1] & ~SIZE_BITS, on;
+	enum mark_kind kind = MARK_NONE;
+
+	if (size <= CHUNK_MIN && (on = fenceposts_end(walk, chunk, words[1])) > chunk)
+		return carve_fenceposts(walk, chunk, on);
+	if (!chunk_is_sound(chunk, words[1], walk->heap->end) || (walk->arena->main && words[1] & NON_MAIN_ARENA))
+		return skip_corrupt(walk, chunk, words[1]);
+	if (walk->next_mark == chunk) {
+		kind = marks_get(walk->glibc->marks, chunk);
+		next_mark(walk);
+	}
+	if ((walk->next_mark < chunk + size || (walk->top > chunk && walk->top < chunk + size)) &&
+	    swallows(walk, chunk, chunk + size))
+		return skip_corrupt(walk, chunk, words[1]);
+	read_next(walk, chunk + size, words);
+	add(walk, chunk, kind ? categories_free(walk->glibc, kind, size) : name_unmarked(walk, chunk, size, words));
+	return chunk + size;
+}
+
+static void carve_heap(struct glibc *glibc, const struct heap *heap)
+{
+	struct arena *arena = &glibc->arenas.items[heap->arena];
+	struct walk walk = { .glibc = glibc, .heap = heap, .arena = arena, .top = heap->end,
+			     .next_mark = marks_next(glibc->marks, heap->first_chunk, heap->end) };
+	uint64_t at = heap->first_chunk, words[2];
+
+	if (arena->top > heap->start && arena->top < heap->end &&
+	    (arena->top_end == heap->end || (arena->main && arena->top_end && arena->top_end <= heap->end)))
+		walk.top = arena->top;
+	ledger_carve_begin(glibc->target->ledger, heap->start, heap->end);
 	if (at > heap->start)
-		ledger_carve_add(ledger, heap->start, glibc->arena);
+		add(&walk, heap->start, arena->main ? glibc->alignment : glibc->arena);
 	while (at < heap->end) {
 		uint64_t before = at;
-		uint64_t word;
 
-		at = carve_chunk(&walk, at);
+		if (walk.next_mark < at)
+			walk.next_mark = marks_next(glibc->marks, at, heap->end);
+		if (at == arena->top)
+			at = carve_top(&walk, at);
+		else if (read_header(&walk, at, words))
+			at = carve_one(&walk, at, words);
+		else
+			at = skip_unreadable(&walk, at);
 		if (at <= before) /* can't be; but a loop must end */
 			break;
-		if (at < heap->end && before != arena->top && read_size(&walk, at, &word) && !sound(&walk, at, word) &&
-		    at != arena->top && !is_fencepost(&walk, at, word) && word == 0) {
-			ledger_carve_add(ledger, at, glibc->corrupt);
-			at = resynchronise(&walk, at);
-		} else if (before == arena->top && at < heap->end) {
-			ledger_carve_add(ledger, at, glibc->reserved);
-			break;
-		}
 	}
-	ledger_carve_end(ledger);
+	ledger_carve_end(glibc->target->ledger);
 }
 
 /* Address space that an aligned heap keeps for its growth. */
@@ -227,11 +246,11 @@ static void carve_reserve(struct glibc *glibc, const struct heap *heap)
 {
 	const struct source *source = glibc->target->source;
 
-	for (uint64_t at = (heap->end + PAGE - 1) / PAGE * PAGE; at < heap->reserved_end;) {
+	for (uint64_t at = heap->end; at < heap->reserved_end;) {
 		const struct mapping *m = source_mapping_at(source, at);
 		uint64_t end;
 
-		if (!m || m->inode || in_heaps(glibc, at))
+		if (!m || m->inode || m->flags & MAPPING_SHARED)
 			return;
 		end = m->end < heap->reserved_end ? m->end : heap->reserved_end;
 		ledger_carve(glibc->target->ledger, at, end, glibc->reserved);
@@ -239,35 +258,47 @@ static void carve_reserve(struct glibc *glibc, const struct heap *heap)
 	}
 }
 
-static void make_categories(struct glibc *glibc)
+/* In a static program the first that asks brk for memory is not malloc, but who sets up the main thread's TLS. */
+static void carve_static_tls(struct glibc *glibc)
 {
-	struct ledger *ledger = glibc->target->ledger;
+	const struct source *source = glibc->target->source;
+	uint64_t tls = source->threads.len ? source->threads.items[0].fs_base : 0;
+	const struct mapping *m = tls ? source_mapping_at(source, tls) : NULL;
+	struct block block;
 
-#define CATEGORY(...) ledger_category(ledger, &(struct category){ .domain = "glibc", __VA_ARGS__ })
-	glibc->top = CATEGORY(.kind = "top", .state = FH_FREE);
-	glibc->arena = CATEGORY(.kind = "arena", .state = FH_OVERHEAD);
-	glibc->tcache = CATEGORY(.kind = "tcache", .state = FH_OVERHEAD, .head = CHUNK_HEADER);
-	glibc->header = CATEGORY(.kind = "chunk header", .detail = "fencepost", .state = FH_OVERHEAD);
-	glibc->reserved = CATEGORY(.kind = "reserved", .state = FH_FREE);
-	glibc->unlisted = CATEGORY(.kind = "free chunk", .detail = "in no list", .state = FH_FREE, .head = CHUNK_HEADER);
-#undef CATEGORY
-	glibc->corrupt = 0; /* uncategorized / dark */
+	if (!m || strcmp(m->path, "[heap]") != 0 || !ledger_find(glibc->target->ledger, tls, &block) ||
+	    block.category != glibc->foreign)
+		return;
+	ledger_carve(glibc->target->ledger, block.start, block.end,
+		     ledger_category(glibc->target->ledger, &(struct category){ .domain = "image", .kind = "loader data",
+										.detail = "main thread's TLS",
+										.state = FH_LIVE }));
+}
+
+static void sum_up(struct glibc *glibc)
+{
+	const struct complaints *c = &glibc->complaints;
+
+	if (c->unreadable)
+		target_damaged(glibc->target, "malloc: %" PRIu64 " bytes of its heaps can't be read (swapped out, or left out of "
+			       "the core), the first at 0x%" PRIx64, c->unreadable, c->unreadable_at);
+	if (c->chunks > MOST_COMPLAINTS || c->lists > MOST_COMPLAINTS)
+		target_damaged(glibc->target, "malloc: %" PRIu32 " chunks and %" PRIu32 " free lists are corrupt in all; the first "
+			       "are listed", c->chunks, c->lists);
 }
 
 struct fh_error *chunks_carve(struct glibc *glibc)
 {
-	make_categories(glibc);
-	for (size_t a = 0; a < glibc->arenas.len; a++) {
-		struct arena *arena = &glibc->arenas.items[a];
-		uint64_t top;
+	for (size_t i = 0; i < glibc->heaps.len; i++) {
+		const struct heap *heap = &glibc->heaps.items[i];
 
-		if (source_u64(glibc->target->source, arena->top + 8, &top))
-			arena->figures.top_bytes = top & ~SIZE_BITS;
-		for (size_t i = 0; i < arena->heaps.len; i++) {
-			carve_heap(glibc, arena, &arena->heaps.items[i]);
-			if (arena->heaps.items[i].reserved_end)
-				carve_reserve(glibc, &arena->heaps.items[i]);
-		}
+		carve_heap(glibc, heap);
+		if (heap->reserved_end)
+			carve_reserve(glibc, heap);
 	}
+	sum_up(glibc);
+	TRY(ledger_commit(glibc->target->ledger));
+	carve_static_tls(glibc);
+	TRY(tcache_name_left_behind(glibc));
 	return ledger_commit(glibc->target->ledger);
 }

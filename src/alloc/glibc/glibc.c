@@ -1,19 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "alloc/glibc/internal.h"
+#include "alloc/glibc/glibc.h"
 
 #include <stdlib.h>
 
+#include "alloc/glibc/internal.h"
+
+/* Of one process. Lists are marked for all libcs in it before any heap is walked. */
 struct state {
 	glibc_list list;
+	struct marks marks;
 };
 
 static void destroy(void *pointer)
 {
 	struct state *state = pointer;
 
+	if (!state)
+		return;
 	for (size_t i = 0; i < state->list.len; i++)
 		glibc_destroy(state->list.items[i]);
 	vec_free(&state->list);
+	marks_deinit(&state->marks);
 	free(state);
 }
 
@@ -24,7 +31,7 @@ static struct fh_error *probe(struct target *target, void **ret_state)
 
 	if (!state)
 		return error_no_memory();
-	error = glibc_find(target, &state->list);
+	error = glibc_find(target, &state->marks, &state->list);
 	if (error || !state->list.len) {
 		destroy(state);
 		return error;
@@ -36,20 +43,23 @@ static struct fh_error *probe(struct target *target, void **ret_state)
 static const char *describe(struct target *target, void *pointer)
 {
 	const struct state *state = pointer;
-	const char *version = state->list.items[0]->version;
+	const char *version = state->list.items[0]->version, *text;
 
-	return version ? strings_format(target->source->strings, "glibc %s", version) : "glibc";
+	text = version ? strings_format(target->source->strings, "glibc %s", version) : NULL;
+	return text ? text : "glibc";
 }
 
 static struct fh_error *carve(struct target *target, void *pointer)
 {
 	struct state *state = pointer;
 
-	for (size_t i = 0; i < state->list.len; i++) {
+	for (size_t i = 0; i < state->list.len; i++)
 		TRY(free_lists_walk(state->list.items[i]));
+	for (size_t i = 0; i < state->list.len; i++)
 		TRY(chunks_carve(state->list.items[i]));
-	}
-	return mmapped_carve(target, &state->list);
+	TRY(mmapped_carve(target, &state->list));
+	marks_deinit(&state->marks); /* what is asked later was kept in bins */
+	return NULL;
 }
 
 static void each_arena(struct target *target, void *pointer,

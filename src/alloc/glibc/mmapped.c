@@ -1,198 +1,231 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Chunks that are mappings of their own. Their header begins on a page: {prev_size, size | IS_MMAPPED}, and
- * prev_size + size are whole pages; from 2.43 on (prev_size without its lowest bit) + size + 16 are. A
- * chunk from memalign has its header further in, at an alignment, with the distance as its prev_size, and leaves
- * the first header stale (malloc/malloc.c, sysmalloc_mmap, _int_memalign).
+ * prev_size + size are whole pages; from 2.43 on (prev_size without its lowest bit, which tells of huge pages) +
+ * size + 16 are. A chunk from memalign has its header further in, at an alignment, with the distance as its
+ * prev_size, and leaves the first header stale (malloc/malloc.c: sysmalloc_mmap, _int_memalign, mremap_chunk).
+ * Mappings that touch are one to the kernel, so that a chunk can begin at any page of unclaimed memory. What looks
+ * like one and is not is told by mp_, which counts them.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "alloc/glibc/internal.h"
+#include "alloc/glibc/scan.h"
 
 struct mmapped {
 	uint64_t start, chunk, end;
-	bool edge;
+	bool strong; /* begins where a mapping or unclaimed memory begins, or behind another */
 };
 
-/* Whether a header at `chunk`, `offset` bytes into its mapping, describes a chunk that ends in bounds. */
+struct mmapped_search {
+	struct target *target;
+	struct scan scan;
+	VEC(struct mmapped) found;
+};
+
+struct counted {
+	uint64_t count, bytes;
+};
+
+/* Whether a header `offset` bytes into a mapping that starts at `start` describes a chunk that ends in bounds. */
 static bool read_header(struct source *source, uint64_t start, uint64_t offset, uint64_t limit, struct mmapped *ret)
 {
 	uint64_t words[2], prev, size, total;
 
-	if (!source_read(source, start + offset, words, sizeof(words)))
-		return false;
-	if ((words[1] & SIZE_BITS) != IS_MMAPPED)
+	if (!source_read(source, start + offset, words, sizeof(words)) || (words[1] & SIZE_BITS) != IS_MMAPPED)
 		return false;
 	prev = words[0] & ~UINT64_C(1);
 	size = words[1] & ~SIZE_BITS;
-	if (prev != offset || size < PAGE / 2 || size > limit - start)
+	if (prev != offset || size % 16 || size < CHUNK_MIN || size > limit - start)
 		return false;
 	total = prev + size;
 	if (total % PAGE)
 		total += CHUNK_HEADER;
-	else if (words[0] & 1)
-		return false;
 	if (total % PAGE || total > limit - start)
 		return false;
-	*ret = (struct mmapped){ start, start + offset, start + total, false };
+	ret->start = start;
+	ret->chunk = start + offset;
+	ret->end = start + total;
 	return true;
 }
 
-/* A stale header at the start may hide the true one, at an alignment between 32 and 1 GiB. */
-static void find_aligned(struct source *source, struct mmapped *chunk)
+/* Whether a mapping's first words are a header of its chunk, or one that went stale. */
+static bool may_begin(struct source *source, uint64_t start)
 {
-	for (unsigned bit = 5; bit < 30; bit++)
-		for (unsigned k = 1; k <= 2; k++) {
+	uint64_t words[2];
+
+	return source_read(source, start, words, sizeof(words)) && words[0] <= 1 && (words[1] & SIZE_BITS) == IS_MMAPPED &&
+	       words[1] >= PAGE - CHUNK_HEADER && words[1] < UINT64_C(1) << 47;
+}
+
+/* The chunk of the mapping that starts at an address. A stale header there hides the true one, at an alignment
+ * from 32 bytes up; after a realloc its size says nothing. */
+static bool find_chunk(struct source *source, uint64_t start, uint64_t limit, struct mmapped *ret)
+{
+	if (!may_begin(source, start))
+		return false;
+	for (unsigned bit = 5; bit < 47 && UINT64_C(1) << bit < limit; bit++)
+		for (unsigned k = 0; k < 2; k++) {
 			uint64_t align = UINT64_C(1) << bit;
-			uint64_t data = (chunk->start + CHUNK_HEADER + align - 1) / align * align + (k - 1) * align;
-			struct mmapped aligned;
+			uint64_t data = (start + CHUNK_HEADER + align - 1) / align * align + k * align;
 
-			if (data - CHUNK_HEADER <= chunk->start || data + CHUNK_HEADER > chunk->end)
-				continue;
-			if (read_header(source, chunk->start, data - CHUNK_HEADER - chunk->start, chunk->end, &aligned) &&
-			    aligned.end == chunk->end) {
-				*chunk = aligned;
-				return;
-			}
+			if (data - CHUNK_HEADER > start && data < limit &&
+			    read_header(source, start, data - CHUNK_HEADER - start, limit, ret))
+				return true;
 		}
+	return read_header(source, start, 0, limit, ret);
 }
 
-static void carve_mmapped(struct target *target, struct glibc *glibc, const struct mmapped *chunk)
+/* Looks through [start, end), which nobody claimed, a page at a time. */
+static bool search_range(struct mmapped_search *search, uint64_t start, uint64_t end)
 {
-	struct ledger *ledger = target->ledger;
+	struct source *source = search->target->source;
+	uint64_t at = (start + PAGE - 1) / PAGE * PAGE, reached = at;
 
-	ledger_carve_begin(ledger, chunk->start, chunk->end);
-	if (chunk->chunk > chunk->start)
-		ledger_carve_add(ledger, chunk->start,
-				 ledger_category(ledger, &(struct category){ .domain = "glibc", .kind = "chunk header",
-									     .detail = "before an aligned chunk",
-									     .state = FH_OVERHEAD }));
-	ledger_carve_add(ledger, chunk->chunk, chunks_live_category(glibc, chunk->end - chunk->chunk));
-	ledger_carve_end(ledger);
-}
+	while ((at = scan_page(&search->scan, at, end)) < end) {
+		struct mmapped chunk = { 0 };
+		const struct mapping *m;
 
-/* What was found, before it is believed. */
-struct candidates {
-	VEC(struct mmapped) v;
-};
-
-/* Mappings that touch are one to the kernel: after a chunk the next may follow, and other memory may lie
- * between. Only memory that nobody claimed is looked at, a page at a time. A header in the middle of other memory
- * may be by chance: `edge` says that the chunk begins or ends where something else does. */
-static bool search_block(struct target *target, uint64_t start, uint64_t end, struct candidates *found)
-{
-	uint64_t at = (start + PAGE - 1) / PAGE * PAGE, before = at;
-
-	while (at + PAGE <= end) {
-		struct mmapped chunk;
-		size_t span;
-
-		if (!memory_span(&target->source->memory, at, &span) && span == 0)
-			break;
-		if (!read_header(target->source, at, 0, end, &chunk)) {
+		if (!find_chunk(source, at, end, &chunk)) {
 			at += PAGE;
 			continue;
 		}
-		find_aligned(target->source, &chunk);
-		chunk.edge = at == before || chunk.end == end || chunk.chunk > chunk.start;
-		if (!vec_push(&found->v, chunk))
+		m = source_mapping_at(source, at);
+		chunk.strong = at == reached || (m && m->start == at);
+		if (!vec_push(&search->found, chunk))
 			return false;
-		at = before = chunk.end;
+		/* only what is certain may hide what is inside of it */
+		at = chunk.strong ? chunk.end : at + PAGE;
+		if (chunk.strong)
+			reached = chunk.end;
 	}
 	return true;
 }
 
-/* What mp_ counts, of all libcs together; false when it isn't known. */
-static bool counted(struct target *target, const glibc_list *list, uint64_t *ret_count, uint64_t *ret_bytes)
+static bool is_unclaimed(const struct target *target, const struct block *block)
 {
-	*ret_count = *ret_bytes = 0;
+	const struct category *c = ledger_category_of(target->ledger, block->category);
+
+	return strcmp(c->domain, "uncategorized") == 0 && strcmp(c->kind, "dark") == 0 &&
+	       scan_may_hold_chunks(source_mapping_at(target->source, block->start));
+}
+
+/* All unclaimed memory; blocks that touch are taken together. */
+static struct fh_error *search_all(struct mmapped_search *search)
+{
+	struct ledger_cursor cursor = { 0 };
+	struct block block;
+	uint64_t start = 0, end = 0;
+	bool more = true;
+
+	while (more) {
+		bool wanted;
+
+		more = ledger_next(search->target->ledger, &cursor, &block);
+		wanted = more && is_unclaimed(search->target, &block);
+		if (wanted && block.start == end) {
+			end = block.end;
+			continue;
+		}
+		if (end > start && !search_range(search, start, end))
+			return error_no_memory();
+		start = wanted ? block.start : 0;
+		end = wanted ? block.end : 0;
+	}
+	return NULL;
+}
+
+/* Drops what overlaps an earlier one and, if asked, what is not strong. */
+static struct counted settle(struct mmapped_search *search, bool only_strong)
+{
+	struct counted counted = { 0, 0 };
+	size_t kept = 0;
+	uint64_t reached = 0;
+
+	for (size_t i = 0; i < search->found.len; i++) {
+		struct mmapped chunk = search->found.items[i];
+
+		if (chunk.start < reached || (only_strong && !chunk.strong))
+			continue;
+		reached = chunk.end;
+		counted.count++;
+		counted.bytes += chunk.end - chunk.start;
+		search->found.items[kept++] = chunk;
+	}
+	search->found.len = kept;
+	return counted;
+}
+
+/* Headers by chance are small numbers: of what isn't strong the smallest goes first. */
+static void drop_weakest(struct mmapped_search *search, struct counted *found)
+{
+	size_t smallest = search->found.len;
+
+	for (size_t i = 0; i < search->found.len; i++) {
+		const struct mmapped *c = &search->found.items[i];
+
+		if (!c->strong && (smallest == search->found.len || c->end - c->start < search->found.items[smallest].end -
+												  search->found.items[smallest].start))
+			smallest = i;
+	}
+	found->count--;
+	found->bytes -= search->found.items[smallest].end - search->found.items[smallest].start;
+	memmove(&search->found.items[smallest], &search->found.items[smallest + 1],
+		(search->found.len - smallest - 1) * sizeof(struct mmapped));
+	search->found.len--;
+}
+
+/* Leaves the chunks that mp_ counts. 2.43 adds 16 bytes too many to mmapped_mem at each mremap, so that the
+ * number is what decides. */
+static void choose(struct mmapped_search *search, const glibc_list *list)
+{
+	struct counted found, all = { 0, 0 };
+	uint64_t count, bytes;
+	size_t strong = 0;
+
 	for (size_t i = 0; i < list->len; i++) {
-		const struct glibc *glibc = list->items[i];
-		uint32_t n;
-		uint64_t size;
-
-		if (!glibc->mp || !source_u32(target->source, glibc->mp + glibc->mp_layout->n_mmaps, &n) ||
-		    !source_u64(target->source, glibc->mp + glibc->mp_layout->mmapped_mem, &size))
-			return false;
-		*ret_count += n;
-		*ret_bytes += size;
-	}
-	return true;
-}
-
-/* More than malloc counts: those that begin in the middle of nowhere are dropped, the smallest first. */
-static void drop_chance(struct candidates *found, uint64_t count)
-{
-	while (found->v.len > count) {
-		size_t smallest = found->v.len;
-
-		for (size_t i = 0; i < found->v.len; i++)
-			if (!found->v.items[i].edge &&
-			    (smallest == found->v.len || found->v.items[i].end - found->v.items[i].start <
-							     found->v.items[smallest].end - found->v.items[smallest].start))
-				smallest = i;
-		if (smallest == found->v.len)
+		if (!params_mmapped(list->items[i], &count, &bytes)) {
+			settle(search, true);
 			return;
-		memmove(&found->v.items[smallest], &found->v.items[smallest + 1],
-			(found->v.len - smallest - 1) * sizeof(struct mmapped));
-		found->v.len--;
+		}
+		all.count += count;
+		all.bytes += bytes;
 	}
+	for (size_t i = 0; i < search->found.len; i++)
+		strong += search->found.items[i].strong;
+	found = settle(search, strong >= all.count);
+	while (found.count > all.count && found.count > strong)
+		drop_weakest(search, &found);
+	if (found.count == all.count && found.bytes / PAGE == all.bytes / PAGE)
+		return;
+	source_warn(search->target->source, "malloc: found %" PRIu64 " chunks that are mappings, of %" PRIu64
+		    " bytes; malloc counts %" PRIu64 " of %" PRIu64, found.count, found.bytes, all.count, all.bytes);
 }
 
-static void carve_found(struct target *target, const glibc_list *list, struct candidates *found)
+static void carve(struct glibc *glibc, const struct mmapped *chunk)
 {
-	uint64_t count, bytes, sum = 0;
-	bool known = counted(target, list, &count, &bytes);
+	struct ledger *ledger = glibc->target->ledger;
+	uint64_t size = chunk->end - chunk->chunk;
+	enum mark_kind kind = marks_get(glibc->marks, chunk->chunk);
 
-	if (known)
-		drop_chance(found, count);
-	for (size_t i = 0; i < found->v.len; i++) {
-		carve_mmapped(target, list->items[0], &found->v.items[i]);
-		sum += found->v.items[i].end - found->v.items[i].start;
-	}
-	if (known && (found->v.len != count || sum != bytes))
-		source_warn(target->source,
-			    "malloc: %zu mmapped chunks of %" PRIu64 " bytes were found, malloc counts %" PRIu64 " of %" PRIu64,
-			    found->v.len, sum, count, bytes);
-}
-
-static bool may_hold_chunks(const struct target *target, const struct block *block)
-{
-	const struct mapping *m = source_mapping_at(target->source, block->start);
-
-	return ledger_is_dark(target->ledger, block->category) && m && !m->inode &&
-	       !(m->flags & MAPPING_SHARED) && m->flags & MAPPING_WRITE;
+	ledger_carve_begin(ledger, chunk->start, chunk->end);
+	if (chunk->chunk > chunk->start)
+		ledger_carve_add(ledger, chunk->start, glibc->alignment);
+	ledger_carve_add(ledger, chunk->chunk, kind == MARK_TCACHE ? categories_free(glibc, kind, size) :
+								     categories_live(glibc, size));
+	ledger_carve_end(ledger);
 }
 
 struct fh_error *mmapped_carve(struct target *target, const glibc_list *list)
 {
-	struct ledger_cursor cursor = { 0 };
-	struct block block;
-	struct candidates found = { 0 };
-	uint64_t start = 0, end = 0;
-	bool more = true, memory = true;
+	struct mmapped_search search = { .target = target, .scan = { .memory = &target->source->memory } };
+	struct fh_error *error = list->len ? search_all(&search) : NULL;
 
-	if (!list->len)
-		return NULL;
-	while (more && memory) { /* unclaimed blocks that touch are taken together */
-		more = ledger_next(target->ledger, &cursor, &block);
-		if (more && block.start == end && may_hold_chunks(target, &block)) {
-			end = block.end;
-			continue;
-		}
-		if (end > start)
-			memory = search_block(target, start, end, &found);
-		start = end = 0;
-		if (more && may_hold_chunks(target, &block)) {
-			start = block.start;
-			end = block.end;
-		}
-	}
-	if (memory)
-		carve_found(target, list, &found);
-	vec_free(&found.v);
-	if (!memory)
-		return error_no_memory();
-	return ledger_commit(target->ledger);
+	if (!error && list->len)
+		choose(&search, list);
+	for (size_t i = 0; i < search.found.len && !error; i++)
+		carve(list->items[0], &search.found.items[i]);
+	vec_free(&search.found);
+	return error ? error : ledger_commit(target->ledger);
 }

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""glibc's malloc, against what the process says of itself: malloc_info(), and the addresses that it knows to be live or
+freed (tests/programs/malloc_mix.c). On this machine's libc and on those of the other suites, dynamic and static."""
+import bisect
+import os
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+import harness
+
+HEAP_FLAGS = 7
+IS_MMAPPED = 2
+
+
+class Blocks:
+	"""The blocks of a target, by address."""
+
+	def __init__(self, target, check=0):
+		found = harness.freehold_json("select", target, "size > 0", "--limit", 0, check=check)
+		self.all = [(int(r["start"], 16), int(r["end"], 16), r["domain"], r["kind"], r["detail"]) for r in found["rows"]]
+		self.all.sort()
+		self.starts = [b[0] for b in self.all]
+
+	def at(self, address):
+		i = bisect.bisect_right(self.starts, address) - 1
+		return self.all[i] if i >= 0 and address < self.all[i][1] else None
+
+	def of(self, domain, *kinds):
+		return [b for b in self.all if b[2] == domain and (not kinds or b[3] in kinds)]
+
+	def chunks(self):
+		"""Live blocks of malloc that nobody named."""
+		return [b for b in self.all if is_live(b)]
+
+
+def is_live(block):
+	return block[2] == "uncategorized" and block[3] == "%d bytes" % (block[1] - block[0])
+
+
+def size_of(blocks):
+	return sum(b[1] - b[0] for b in blocks)
+
+
+class Story:
+	"""What tests/programs/malloc_mix.c and malloc_smash.c print of themselves."""
+
+	def __init__(self, lines):
+		self.live, self.freed, self.foreign, self.words = [], [], [], {}
+		document = []
+		for line in lines:
+			words = line.split()
+			if line.lstrip().startswith("<"):
+				document.append(line)
+			elif words[0] in ("live", "freed", "foreign"):
+				getattr(self, words[0]).append((int(words[1]), int(words[2])))
+			else:
+				self.words[words[0]] = words[1:]
+		self.pid = int(self.words["pid"][0])
+		self.info = xml.etree.ElementTree.fromstring("\n".join(document)) if document else None
+
+	def number(self, word):
+		return int(self.words[word][0])
+
+	def total(self, element, kind):
+		found = [t for t in element.findall("total") if t.get("type") == kind][0]
+		return int(found.get("count")), int(found.get("size"))
+
+	def system(self, element):
+		return [int(s.get("size")) for s in element.findall("system") if s.get("type") == "current"][0]
+
+	def arenas(self):
+		"""(fast count, fast bytes, rest count, rest bytes, system bytes) of each arena."""
+		return sorted(self.total(h, "fast") + self.total(h, "rest") + (self.system(h),) for h in self.info.findall("heap"))
+
+
+class Memory:
+	"""The words of a process."""
+
+	def __init__(self, pid):
+		self.fd = os.open("/proc/%d/mem" % pid, os.O_RDONLY)
+
+	def word(self, address):
+		return struct.unpack("<Q", os.pread(self.fd, 8, address))[0]
+
+	def close(self):
+		os.close(self.fd)
+
+
+def build(name, place, suite=None, static=False):
+	"""Compiles tests/programs/NAME.c for this machine (suite None: into the directory `place`) or another suite's libc;
+	returns how to start it."""
+	source = os.path.join(harness.PROGRAMS, name + ".c")
+	flags = ["-O1", "-pthread"] + (["-static"] if static else [])
+	if not suite:
+		return [harness.compile_c(source, os.path.join(place, name), *flags)]
+	inside = harness.into_suite(suite, source)
+	output = inside[:-2] + ("-static" if static else "")
+	subprocess.run(harness.in_suite(suite, "gcc", *flags, "-o", output, inside), check=True)
+	return harness.in_suite(suite, output)
+
+
+def libc_version(pid):
+	"""Of the libc that a process has mapped, by what the file itself says; None for a static program."""
+	with open("/proc/%d/maps" % pid) as f:
+		for line in f:
+			found = re.match(r"(\S+) .*/(libc\.so\.6|libc-2\.\d+\.so)$", line)
+			if found:
+				with open("/proc/%d/map_files/%s" % (pid, found[1]), "rb") as library:
+					return re.search(rb"stable release version (\d+\.\d+)", library.read())[1].decode()
+	return None
+
+
+class GlibcCase(harness.Case):
+	def tell(self, argv, **popen):
+		target = self.start(argv, **popen)
+		story = Story(target.lines[:-1])
+		story.target = target
+		return story
+
+	def memory(self, pid):
+		memory = Memory(pid)
+		self.addCleanup(memory.close)
+		return memory
+
+	# -- the oracles --
+
+	def assertKnown(self, story, blocks):
+		"""Every live block is live, with its chunk's start; every freed one is free, or gone."""
+		for p, n in story.live:
+			block = blocks.at(p)
+			self.assertIsNotNone(block, "live block %#x is in no block" % p)
+			self.assertEqual(block[0], p - 16, "live block %#x of %d bytes: %r" % (p, n, block))
+			self.assertGreaterEqual(block[1] - p + (0 if self.is_mmapped(block) else 8), n, block)
+			self.assertTrue(is_live(block), "live block %#x of %d bytes is not live: %r" % (p, n, block))
+		checked, known = 0, {p - 16 for p, _ in story.live}
+		for p, n in story.freed:
+			block = blocks.at(p)
+			if block is None or block[0] in known:
+				continue  # given back to the system, or given out again
+			checked += 1
+			self.assertFalse(is_live(block), "freed block %#x of %d bytes is live: %r" % (p, n, block))
+		self.assertGreater(len(story.live), 100)
+		self.assertGreater(checked, 100)
+
+	def is_mmapped(self, block):
+		return self.mem.word(block[0] + 8) & HEAP_FLAGS == IS_MMAPPED
+
+	def arena_of(self, address, heaps):
+		"""The address of the arena that a block of a heap belongs to; 0 is the main one."""
+		for start, size, arena in heaps:
+			if start <= address < start + size:
+				return arena
+		return 0
+
+	def heaps(self, blocks):
+		"""(start, size, arena) of each heap of an arena that is not the main one, as its heap_info says."""
+		result = []
+		for block in blocks.of("glibc", "arena"):
+			owner, _, size = (self.mem.word(block[0] + 8 * i) for i in range(3))
+			result.append((block[0], size, owner))
+		return result
+
+	def assertInfo(self, story, blocks):
+		"""Bins, fastbins, top and system bytes of each arena, and mmapped chunks, as malloc_info() has them."""
+		heaps = self.heaps(blocks)
+		found, raw, spans = {}, {}, {}
+		for block in blocks.all:
+			start, end, domain, kind, detail = block
+			if kind == "reserved" or not (domain == "glibc" or is_live(block)) or self.belongs_to_mmapped(block):
+				continue
+			arena = self.arena_of(start, heaps)
+			figures = found.setdefault(arena, [0, 0, 0, 0, 0])
+			figures[4] += end - start
+			if kind == "free chunk" and detail.startswith("fast"):
+				figures[0] += 1
+				figures[1] += end - start
+			elif kind == "top" or (kind == "free chunk" and not detail.startswith("tcache")):
+				figures[2] += 1
+				# malloc_info() sums up size words with their flags, but for top
+				figures[3] += end - start + (self.mem.word(start + 8) & HEAP_FLAGS if kind != "top" else 0)
+		found[0][4] += sum(n for _, n in story.foreign if story.number("contiguous"))
+		self.assertEqual(sorted(map(tuple, found.values())), story.arenas())
+
+	def assertNoDark(self, story, blocks):
+		"""All of brk's memory has a name, but for what another took from it. (Of the rest, assertInfo() has the sums.)"""
+		with open("/proc/%d/maps" % story.pid) as f:
+			brk = [re.match(r"(\w+)-(\w+) .*\[heap\]$", line) for line in f]
+		brk = [(int(m[1], 16), int(m[2], 16)) for m in brk if m]
+		dark = [b for b in blocks.of("uncategorized", "dark") if any(s <= b[0] < e for s, e in brk)]
+		self.assertEqual([(b[0], b[1] - b[0]) for b in dark], story.foreign)
+
+	def belongs_to_mmapped(self, block):
+		return (is_live(block) and self.is_mmapped(block)) or block[4] == "before an aligned chunk"
+
+	def assertMmapped(self, story, blocks):
+		count, size = story.total(story.info, "mmap")
+		mapped = [b for b in blocks.all if self.belongs_to_mmapped(b)]
+		self.assertEqual(sum(is_live(b) for b in mapped), count)
+		drift = size - size_of(mapped)
+		if drift:  # 2.43 adds 16 bytes too many at each mremap (malloc.c, mremap_chunk)
+			self.assertEqual(drift % 16, 0)
+			self.assertIn(drift // 16, range(1, story.number("remapped") + 1))
+			self.assertIn(libc_version(story.pid) or "2.43", ("2.43",))
+		return count
+
+	def look(self, story):
+		"""All oracles for one process."""
+		self.mem = self.memory(story.pid)
+		blocks = Blocks(story.pid)
+		census = harness.census(story.pid)
+		self.assertBalanced(census, story.pid)
+		self.assertEqual(census["warnings"], [])
+		self.assertKnown(story, blocks)
+		self.assertInfo(story, blocks)
+		self.n_mmapped = self.assertMmapped(story, blocks)
+		self.assertNoDark(story, blocks)
+		allocators = [a for a in census["target"]["allocators"] if a.startswith("glibc")]
+		self.assertEqual(len(allocators), 1)
+		version = libc_version(story.pid)
+		if version:
+			self.assertEqual(allocators[0], "glibc " + version)
+		return blocks
+
+
+# Name, arguments of malloc_mix, tunables.
+MIXES = (
+	("threads", (8, 1), ""),
+	("many threads", (48, 2), ""),
+	("one thread", (0, 3), ""),
+	("mmapped", (4, 4, "fixed", "tls"), ""),
+	("fastbins", (8, 5, "fast", "trim"), ""),
+	("foreign sbrk", (3, 6, "foreign"), ""),
+	("no brk", (3, 7, "nobrk"), ""),
+	("no brk, mmapped", (3, 8, "nobrk", "fixed", "fast"), ""),
+	("forked child", (8, 9, "fork", "fast"), ""),
+	("large tcache", (6, 10, "tls"), "glibc.malloc.tcache_max=262144:glibc.malloc.tcache_count=100"),
+	("no tcache", (6, 11), "glibc.malloc.tcache_count=0"),
+	("small heaps", (6, 12), "glibc.malloc.hugetlb=2"),
+	("one arena", (6, 13, "fixed"), "glibc.malloc.arena_max=1"),
+)
+
+
+class MixCase(GlibcCase):
+	"""The mixes with one libc; the derived classes name it."""
+	suite, static = None, False
+
+	@classmethod
+	def setUpClass(cls):
+		place = tempfile.mkdtemp(prefix="freehold-test-")
+		cls.addClassCleanup(shutil.rmtree, place)
+		cls.program = build("malloc_mix", place, cls.suite, cls.static)
+
+	def mix(self, name):
+		_, arguments, tunables = [m for m in MIXES if m[0] == name][0]
+		story = self.tell(self.program + list(arguments), env=dict(os.environ, GLIBC_TUNABLES=tunables))
+		self.look(story)
+		if "fixed" in arguments:
+			self.assertGreater(self.n_mmapped, 3)
+
+
+def add_mixes(suite, static):
+	"""A test class for one libc: one test a mix."""
+	tests = {"test_" + re.sub(r"\W+", "_", m[0]): lambda self, name=m[0]: self.mix(name) for m in MIXES}
+	name = "%s_%s" % (suite or "this_machine", "static" if static else "dynamic")
+	return type(name, (MixCase,), dict(tests, suite=suite, static=static, __module__=__name__))
+
+
+for _suite in [None] + harness.suites():
+	for _static in (False, True):
+		_class = add_mixes(_suite, _static)
+		globals()[_class.__name__] = _class
+del MixCase, _class
+
+
+if __name__ == "__main__":
+	unittest.main()
