@@ -157,23 +157,42 @@ static struct counted settle(struct mmapped_search *search, bool only_strong)
 	return counted;
 }
 
-/* Headers by chance are small numbers: of what isn't strong the smallest goes first. */
+static uint64_t bytes_of(const struct mmapped *chunk)
+{
+	return chunk->end - chunk->start;
+}
+
+/* Headers by chance are small numbers: of what isn't strong the smallest goes to the end of the list, behind
+ * *count. */
 static void drop_weakest(struct mmapped_search *search, struct counted *found)
 {
-	size_t smallest = search->found.len;
+	struct mmapped *items = search->found.items, dropped;
+	size_t smallest = found->count;
 
-	for (size_t i = 0; i < search->found.len; i++) {
-		const struct mmapped *c = &search->found.items[i];
-
-		if (!c->strong && (smallest == search->found.len || c->end - c->start < search->found.items[smallest].end -
-												  search->found.items[smallest].start))
+	for (size_t i = 0; i < found->count; i++)
+		if (!items[i].strong && (smallest == found->count || bytes_of(&items[i]) < bytes_of(&items[smallest])))
 			smallest = i;
-	}
-	found->count--;
-	found->bytes -= search->found.items[smallest].end - search->found.items[smallest].start;
-	memmove(&search->found.items[smallest], &search->found.items[smallest + 1],
-		(search->found.len - smallest - 1) * sizeof(struct mmapped));
-	search->found.len--;
+	dropped = items[smallest];
+	memmove(&items[smallest], &items[smallest + 1], (found->count - smallest - 1) * sizeof(*items));
+	items[--found->count] = dropped;
+	found->bytes -= bytes_of(&dropped);
+}
+
+/* The number is right; if one that was dropped makes the sum right in place of one that was not, it is taken. */
+static void exchange(struct mmapped_search *search, struct counted *found, uint64_t bytes)
+{
+	struct mmapped *items = search->found.items;
+
+	for (size_t i = 0; i < found->count; i++)
+		for (size_t k = found->count; k < search->found.len && !items[i].strong; k++)
+			if (found->bytes - bytes_of(&items[i]) + bytes_of(&items[k]) == bytes) {
+				struct mmapped taken = items[k];
+
+				items[k] = items[i];
+				items[i] = taken;
+				found->bytes = bytes;
+				return;
+			}
 }
 
 /* Leaves the chunks that mp_ counts. 2.43 adds 16 bytes too many to mmapped_mem at each mremap, so that the
@@ -197,6 +216,9 @@ static void choose(struct mmapped_search *search, const glibc_list *list)
 	found = settle(search, strong >= all.count);
 	while (found.count > all.count && found.count > strong)
 		drop_weakest(search, &found);
+	if (found.count == all.count && found.bytes != all.bytes)
+		exchange(search, &found, all.bytes);
+	search->found.len = found.count;
 	if (found.count == all.count && found.bytes / PAGE == all.bytes / PAGE)
 		return;
 	source_warn(search->target->source, "malloc: found %" PRIu64 " chunks that are mappings, of %" PRIu64
