@@ -97,7 +97,7 @@ static void copy_slowly(const struct share *share, struct copy_run *run)
 	}
 }
 
-/* Copies a batch of runs with one call; returns how many of them it dealt with. */
+/* Copies a batch of runs (there is one at least) with one call; returns how many of them it dealt with. */
 static size_t copy_batch(const struct share *share, struct copy_run *runs, size_t n)
 {
 	struct iovec local[BATCH], remote[BATCH];
@@ -105,7 +105,7 @@ static size_t copy_batch(const struct share *share, struct copy_run *runs, size_
 	size_t k = 0;
 	ssize_t got;
 
-	for (; k < n && k < BATCH && bytes < BATCH_BYTES; k++) {
+	do {
 		uint64_t len = runs[k].end - runs[k].start - runs[k].copied;
 
 		if (len > BATCH_BYTES)
@@ -113,7 +113,8 @@ static size_t copy_batch(const struct share *share, struct copy_run *runs, size_
 		local[k] = (struct iovec){ runs[k].to + runs[k].copied, len };
 		remote[k] = (struct iovec){ (void *)(uintptr_t)(runs[k].start + runs[k].copied), len };
 		bytes += len;
-	}
+		k++;
+	} while (k < n && k < BATCH && bytes < BATCH_BYTES);
 	got = process_vm_readv(share->pid, local, k, remote, k, 0);
 	if (got <= 0) {
 		copy_slowly(share, &runs[0]);
