@@ -104,6 +104,9 @@ struct fh_error *arenas_find(struct cpython *py);
 /* pools.c: live blocks are `uncategorized`, kind "N bytes", unknown. */
 struct fh_error *pools_carve(struct cpython *py);
 
+/* number_blocks.c: int and float objects of 2.7, which share blocks of malloc's. */
+struct fh_error *number_blocks_carve(struct cpython *py);
+
 /* types.c: index in types of the type at an address, or -1; remembered either way. */
 int types_slow(struct cpython *py, uint64_t address);
 static inline int types_at(struct cpython *py, uint64_t address)

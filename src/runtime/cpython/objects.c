@@ -204,6 +204,7 @@ struct fh_error *objects_classify(struct cpython *py)
 	struct block block;
 
 	decide_debug(py);
+	TRY(number_blocks_carve(py));
 	while (ledger_next(ledger, &cursor, &block)) {
 		struct category c = *ledger_category_of(ledger, block.category);
 		struct py_object object;
