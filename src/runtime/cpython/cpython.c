@@ -2,23 +2,32 @@
 #include "runtime/cpython/cpython.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/cpython/internal.h"
 
+/* Nearly always one. A program can embed two, of different versions. */
 struct state {
-	struct cpython py;
-	bool usable; /* the layout is known and checked */
+	cpython_list copies;
 };
 
-static void destroy(void *pointer)
+static void cpython_destroy(struct cpython *py)
 {
-	struct state *state = pointer;
+	vec_free(&py->arenas);
+	vec_free(&py->types);
+	vec_free(&py->type_of_category);
+	hashmap_deinit(&py->type_index);
+	hashmap_deinit(&py->fields);
+	free(py);
+}
 
-	vec_free(&state->py.arenas);
-	vec_free(&state->py.types);
-	vec_free(&state->py.type_of_category);
-	hashmap_deinit(&state->py.type_index);
-	hashmap_deinit(&state->py.fields);
+static void destroy(void *opaque)
+{
+	struct state *state = opaque;
+
+	for (size_t i = 0; i < state->copies.len; i++)
+		cpython_destroy(state->copies.items[i]);
+	vec_free(&state->copies);
 	free(state);
 }
 
@@ -26,63 +35,90 @@ static struct fh_error *probe(struct target *target, void **ret_state)
 {
 	struct state *state = calloc(1, sizeof(*state));
 	struct fh_error *error;
-	bool found = false;
 
 	if (!state)
 		return error_no_memory();
-	error = find_cpython(target, &state->py, &found);
-	if (error || !found) {
+	error = find_cpythons(target, &state->copies);
+	if (error || !state->copies.len) {
 		destroy(state);
 		return error;
 	}
-	state->usable = offsets_resolve(&state->py);
+	for (size_t i = 0; i < state->copies.len; i++) {
+		struct cpython *py = state->copies.items[i];
+
+		py->alone = state->copies.len == 1;
+		offsets_find_builtins(py);
+		version_find(py);
+		offsets_resolve(py);
+	}
 	*ret_state = state;
 	return NULL;
 }
 
-static const char *describe(struct target *target, void *pointer)
+/* "cpython 3.11.2", "cpython 3.13.5 free-threaded"; several are joined by ", ". */
+static const char *describe(struct target *target, void *opaque)
 {
-	const struct state *state = pointer;
+	struct state *state = opaque;
+	const char *text = "";
 
-	return strings_format(target->source->strings, "cpython %s",
-			      state->py.version[0] ? state->py.version : "(unknown version)");
+	for (size_t i = 0; i < state->copies.len && text; i++) {
+		const struct cpython *py = state->copies.items[i];
+		bool plain = strcmp(py->flavour, "gil") == 0;
+
+		text = strings_format(target->source->strings, "%s%scpython %s%s%s", text, i ? ", " : "",
+				      py->version[0] ? py->version : "of unknown version", plain ? "" : " ",
+				      plain ? "" : py->flavour);
+	}
+	return text;
 }
 
-static struct fh_error *carve(struct target *target, void *pointer)
+/* Committed one by one, so that a copy sees what another one has claimed. */
+static struct fh_error *carve_copy(struct cpython *py)
 {
-	struct state *state = pointer;
+	if (py->known)
+		frame_stacks_carve(py); /* first: there are fewer blocks to look at without pymalloc's */
+	TRY(pools_carve(py));
+	return ledger_commit(py->target->ledger);
+}
+
+static struct fh_error *carve(struct target *target, void *opaque)
+{
+	struct state *state = opaque;
 
 	(void)target;
-	if (!state->usable)
-		return NULL;
-	TRY(arenas_find(&state->py));
-	return pools_carve(&state->py);
+	for (size_t i = 0; i < state->copies.len; i++)
+		TRY(carve_copy(state->copies.items[i]));
+	return NULL;
 }
 
-static struct fh_error *classify(struct target *target, void *pointer)
+static struct fh_error *classify(struct target *target, void *opaque)
 {
-	struct state *state = pointer;
+	struct state *state = opaque;
 
 	(void)target;
-	if (!state->usable)
-		return NULL;
-	TRY(objects_classify(&state->py));
-	return buffers_classify(&state->py);
+	for (size_t i = 0; i < state->copies.len; i++) {
+		if (!state->copies.items[i]->known)
+			continue;
+		TRY(objects_classify(state->copies.items[i]));
+		TRY(buffers_classify(state->copies.items[i]));
+	}
+	return NULL;
 }
 
-static void show(struct target *target, void *pointer, const struct block *block, runtime_field_visitor *visit,
+static void show(struct target *target, void *opaque, const struct block *block, runtime_field_visitor *visit,
 		 void *context)
 {
-	struct state *state = pointer;
+	struct state *state = opaque;
 
 	(void)target;
-	if (state->usable)
-		show_object(&state->py, block, visit, context);
+	for (size_t i = 0; i < state->copies.len; i++)
+		if (state->copies.items[i]->known)
+			show_object(state->copies.items[i], block, visit, context);
 }
 
 const struct runtime cpython_runtime = {
 	.name = "cpython",
-	.title = "CPython 2.7 and 3.6 to 3.13",
+	.title = "CPython 2.7 and 3.6 to 3.15",
 	.probe = probe,
 	.describe = describe,
 	.carve = carve,

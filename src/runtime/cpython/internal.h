@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of this folder share. The way of a census: find.c finds the live copy of CPython and its
- * version, offsets.c resolves and checks its layout, arenas.c finds the arenas of pymalloc and pools.c carves
- * them, types.c knows which addresses are types, objects.c names the objects, buffers.c what they own,
+ * What the files of this folder share. The way of a census: find.c finds the live copies of CPython, version.c
+ * asks which version it is, offsets.c resolves and checks its layout, arena_tables.c and arenas.c find the arenas
+ * of pymalloc and pools.c carves them, types.c knows which addresses are types, objects.c names the objects, buffers.c what they own,
  * owners*.c how each type owns it, show.c describes one.
  */
 #ifndef FREEHOLD_RUNTIME_CPYTHON_INTERNAL_H
@@ -42,10 +42,15 @@ struct py_offsets {
 #define TYPE_DICT (UINT64_C(1) << 29)
 #define TYPE_TYPE (UINT64_C(1) << 31)
 
+#define CPYTHON_MOST_COPIES 4
+#define PY_BUILTINS 16
+
 struct py_arena {
-	uint64_t start, end; /* pools only */
-	uint64_t pool_address; /* pools from here on were never carved */
-	uint64_t base, base_end; /* the arena as it was allocated */
+	uint64_t start, end;	      /* as it was allocated */
+	uint64_t first_pool, reached; /* pools from `reached` on were never used */
+	uint32_t index;		      /* in the array of arena_objects */
+	uint32_t free_pools, total_pools;
+	uint32_t pool_size, alignment;
 };
 
 struct py_owner;
@@ -73,10 +78,14 @@ struct cpython {
 	const struct image *image; /* that holds its static types */
 	char version[32];	   /* "3.11.2", or the series when only that is known */
 	char series[16];	   /* "3.11" */
-	const char *flavour;	   /* "gil", "free-threaded" */
+	const char *flavour;	   /* "gil", "free-threaded", "trace-refs" */
+	bool alone;		   /* no other copy in the target: what is found anywhere is its own */
+	bool known;		   /* layout and o are those of its objects; else `layout` is good for pools only */
 	struct layout layout;
 	struct py_offsets o;
-	uint64_t type_type; /* &PyType_Type */
+	uint64_t type_type;		/* &PyType_Type */
+	uint64_t builtins[PY_BUILTINS]; /* the types that a layout is checked on; 0: not found */
+	uint64_t debug_offsets;		/* &_PyRuntime since 3.13; 0: none */
 	VEC(struct py_arena) arenas; /* of pymalloc, ascending */
 	uint32_t debug_head; /* bytes that PYTHONMALLOC=debug puts before an object; 0 else */
 	struct hashmap type_index; /* address -> index + 1; 0: looked at, no type */
@@ -90,19 +99,32 @@ struct cpython {
 	VEC(uint32_t) type_of_category; /* category -> index of type + 1, see buffers.c */
 };
 
-/* find.c: fills image, version, series, flavour, type_type; *ret_found is false when there is no CPython. */
-struct fh_error *find_cpython(struct target *target, struct cpython *py, bool *ret_found);
-/* offsets.c: layout and o, from the table, checked against the target's own types. False: unknown, with a
- * warning. */
-bool offsets_resolve(struct cpython *py);
-/* Calls back for each word-aligned span of the writable data of an image. */
-typedef bool scan_words(void *context, uint64_t address, const uint64_t *words, size_t n);
-void scan_writable(struct target *target, const struct image *image, scan_words *visit, void *context);
+/* find.c: appends every initialised copy of CPython, with image, flavour and type_type filled. */
+typedef VEC(struct cpython *) cpython_list;
+struct fh_error *find_cpythons(struct target *target, cpython_list *list);
+/* version.c: fills version, series and debug_offsets; leaves them empty when the target doesn't say. */
+void version_find(struct cpython *py);
+/* offsets.c: finds `builtins`; before version_find(). */
+void offsets_find_builtins(struct cpython *py);
+/* Whether a layout is that of the target's own types (tp_basicsize of dict, tuple, list, type ...). If not,
+ * *ret_what, if not NULL, is the type that says so, or NULL when there were too few. */
+bool offsets_agree(struct cpython *py, const struct layout *layout, const char **ret_what);
+/* Fills layout and o from the table and sets `known`; that stays false, with a warning, if nothing agrees. */
+void offsets_resolve(struct cpython *py);
+/* A number that _Py_DebugOffsets says, by its name there ("thread_state.next"); false: it doesn't. */
+bool debug_offset(struct cpython *py, const char *name, uint64_t *ret);
 
-/* arenas.c */
-struct fh_error *arenas_find(struct cpython *py);
-/* pools.c: live blocks are `uncategorized`, kind "N bytes", unknown. */
+/* scan.c: shows every word of a range, of the writable data of an image, or of all images. What can't be read is
+ * left out. The visitor returns false to end it, which scan_range() returns. */
+typedef bool scan_words(void *context, uint64_t address, const uint64_t *words, size_t n);
+bool scan_range(struct target *target, uint64_t start, uint64_t end, scan_words *visit, void *context);
+void scan_writable(struct target *target, const struct image *image, scan_words *visit, void *context);
+void scan_all_writable(struct target *target, scan_words *visit, void *context);
+
+/* pools.c: finds the arenas and carves them. Live blocks are `uncategorized`, kind "N bytes", unknown. */
 struct fh_error *pools_carve(struct cpython *py);
+/* frame_stacks.c: finds the states of threads and carves their stacks of frames. */
+void frame_stacks_carve(struct cpython *py);
 
 /* number_blocks.c: int and float objects of 2.7, which share blocks of malloc's. */
 struct fh_error *number_blocks_carve(struct cpython *py);

@@ -1,106 +1,182 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Resolving a layout, and checking it on the target: every static type says how large its objects are, and
- * that must be what the table says. A layout that fails is refused. When the version is not known, or not in
- * the table, a layout is used only if all sizes agree, and that is said.
+ * The layout of this CPython: facts of the table, taken only if they are true of the target. Each static type says
+ * in tp_basicsize how large its objects are, which tells minor versions, builds with other object headers and
+ * private patches apart; since 3.13 _Py_DebugOffsets says where fields are.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "runtime/cpython/internal.h"
 
-/* Types whose tp_basicsize is the size of a struct, or the offset of its variable part. */
-static const struct check {
-	const char *type, *structure, *field; /* field NULL: sizeof */
-} checks[] = {
-	{ "type", "PyHeapTypeObject", NULL },  { "dict", "PyDictObject", NULL },
-	{ "list", "PyListObject", NULL },      { "tuple", "PyTupleObject", "ob_item" },
-	{ "set", "PySetObject", NULL },	       { "function", "PyFunctionObject", NULL },
-	{ "method", "PyMethodObject", NULL },  { "bytearray", "PyByteArrayObject", NULL },
-	{ "float", "PyFloatObject", NULL },    { "cell", "PyCellObject", NULL },
-	{ "memoryview", "PyMemoryViewObject", "ob_array" },
-	{ "PyCapsule", "PyCapsule", NULL },
+/* ---- what types say of their objects -------------------------------------- */
+
+/* tp_basicsize of a type is the size of a struct, or the offset of its last, open-ended member. */
+struct check {
+	const char *type, *structure;
+	const char *last;		 /* the member; NULL: the whole struct */
+	uint32_t less;			 /* bytes that tp_basicsize leaves out */
+	const char *needs[2];		 /* only where this field is there */
+	const char *unless[2];		 /* only where this one isn't */
+};
+
+static const struct check checks[] = {
+	{ .type = "type", .structure = "PyHeapTypeObject" },
+	{ .type = "dict", .structure = "PyDictObject" },
+	{ .type = "list", .structure = "PyListObject" },
+	{ .type = "tuple", .structure = "PyTupleObject", .last = "ob_item" },
+	{ .type = "set", .structure = "PySetObject" },
+	{ .type = "frozenset", .structure = "PySetObject" },
+	{ .type = "function", .structure = "PyFunctionObject" },
+	{ .type = "float", .structure = "PyFloatObject" },
+	{ .type = "cell", .structure = "PyCellObject" },
+	{ .type = "bytearray", .structure = "PyByteArrayObject" },
+	{ .type = "str", .structure = "PyUnicodeObject", .needs = { "PyASCIIObject", "length" } },
+	{ .type = "unicode", .structure = "PyUnicodeObject" },
+	{ .type = "method", .structure = "PyMethodObject" },
+	{ .type = "generator", .structure = "PyGenObject", .needs = { "PyGenObject", "gi_frame" } },
+	{ .type = "code", .structure = "PyCodeObject", .last = "co_code_adaptive",
+	  .needs = { "PyCodeObject", "co_code_adaptive" } },
+	{ .type = "code", .structure = "PyCodeObject", .unless = { "PyCodeObject", "co_code_adaptive" } },
 };
 
 #define N_CHECKS (sizeof(checks) / sizeof(*checks))
+#define ENOUGH_CHECKS 8
 
-/* What the target's own types say; 0: not found. */
-struct sizes {
-	struct cpython *py;
-	uint32_t ob_type, tp_name;
-	int64_t basicsize[N_CHECKS];
-};
+_Static_assert(N_CHECKS == PY_BUILTINS, "a place for each check");
 
-static bool note_size(void *context, uint64_t address, const uint64_t *words, size_t n)
+static bool visit_words(void *context, uint64_t address, const uint64_t *words, size_t n)
 {
-	struct sizes *sizes = context;
-	struct source *source = sizes->py->target->source;
+	struct cpython *py = context;
+	struct source *source = py->target->source;
+	uint64_t type, name, flags;
+	char text[16];
 
 	for (size_t i = 0; i < n; i++) {
-		uint64_t object = address + 8 * i - sizes->ob_type, name_at, basicsize;
-		char name[16];
-
-		if (words[i] != sizes->py->type_type || !source_u64(source, object + sizes->tp_name, &name_at) ||
-		    !source_u64(source, object + sizes->tp_name + 8, &basicsize) ||
-		    !source_string(source, name_at, name, sizeof(name)))
+		type = address + i * 8 - (uint64_t)py->o.ob_type;
+		if (words[i] != py->type_type ||
+		    !source_u64(source, type + (uint64_t)py->o.tp_flags, &flags) || !(flags & TYPE_READY) ||
+		    !source_u64(source, type + (uint64_t)py->o.tp_name, &name) ||
+		    !source_string(source, name, text, sizeof(text)))
 			continue;
 		for (size_t k = 0; k < N_CHECKS; k++)
-			if (strcmp(checks[k].type, name) == 0)
-				sizes->basicsize[k] = (int64_t)basicsize;
+			if (!py->builtins[k] && strcmp(text, checks[k].type) == 0)
+				py->builtins[k] = type;
 	}
 	return true;
 }
 
-/* How many checks agree; -1 when one does not. *ret_wrong names it. */
-static int agreement(const struct layout *layout, const struct sizes *sizes, const char **ret_wrong)
+/* With copy relocations a type that the program refers to lies in the program, all else in libpython: the image
+ * with most of the types is CPython's. */
+static void settle_image(struct cpython *py)
 {
-	int agreed = 0;
+	const struct image *images[N_CHECKS];
+	size_t most = 0;
 
+	for (size_t i = 0; i < N_CHECKS; i++)
+		images[i] = py->builtins[i] ? images_at(py->target->images, py->builtins[i], NULL) : NULL;
 	for (size_t i = 0; i < N_CHECKS; i++) {
-		const struct check *c = &checks[i];
-		int want = c->field ? layout_offset(layout, c->structure, c->field) :
-				      (int)layout_size(layout, c->structure);
+		size_t same = 0;
 
-		if (want <= 0 || !sizes->basicsize[i])
+		for (size_t k = 0; k < N_CHECKS; k++)
+			same += images[i] && images[k] == images[i];
+		if (same > most) {
+			most = same;
+			py->image = images[i];
+		}
+	}
+}
+
+void offsets_find_builtins(struct cpython *py)
+{
+	scan_writable(py->target, py->image, visit_words, py);
+	scan_all_writable(py->target, visit_words, py);
+	settle_image(py);
+}
+
+static bool applies(const struct layout *layout, const struct check *check)
+{
+	return (!check->needs[0] || layout_field(layout, check->needs[0], check->needs[1])) &&
+	       (!check->unless[0] || !layout_field(layout, check->unless[0], check->unless[1]));
+}
+
+bool offsets_agree(struct cpython *py, const struct layout *layout, const char **ret_what)
+{
+	int tp_basicsize = layout_offset(layout, "PyTypeObject", "tp_basicsize");
+	size_t agreed = 0;
+
+	if (ret_what)
+		*ret_what = NULL;
+	if (tp_basicsize < 0)
+		return false;
+	for (size_t i = 0; i < N_CHECKS; i++) {
+		int last = checks[i].last ? layout_offset(layout, checks[i].structure, checks[i].last) : 0;
+		uint64_t want = checks[i].last ? (uint64_t)last : layout_size(layout, checks[i].structure);
+		uint64_t got;
+
+		if (!py->builtins[i] || !applies(layout, &checks[i]) || last < 0 || !want)
 			continue;
-		if (want != sizes->basicsize[i]) {
-			*ret_wrong = c->type;
-			return -1;
+		if (!source_u64(py->target->source, py->builtins[i] + (uint64_t)tp_basicsize, &got) || got != want) {
+			if (ret_what)
+				*ret_what = checks[i].type;
+			return false;
 		}
 		agreed++;
 	}
-	return agreed;
+	return agreed >= ENOUGH_CHECKS;
 }
 
-static bool choose_layout(struct cpython *py)
+/* ---- what _Py_DebugOffsets says -------------------------------------------- */
+
+/* A number in _Py_DebugOffsets, and the field whose offset (NULL: the struct whose size) it is. */
+static const struct {
+	const char *said, *structure, *field;
+} said_offsets[] = {
+	{ "pyobject.ob_type", "PyObject", "ob_type" },
+	{ "pyobject.size", "PyObject", NULL },
+	{ "type_object.size", "PyTypeObject", NULL },
+	{ "type_object.tp_name", "PyTypeObject", "tp_name" },
+	{ "type_object.tp_flags", "PyTypeObject", "tp_flags" },
+	{ "tuple_object.ob_item", "PyTupleObject", "ob_item" },
+	{ "tuple_object.ob_size", "PyTupleObject", "ob_size" },
+	{ "list_object.ob_item", "PyListObject", "ob_item" },
+	{ "dict_object.ma_keys", "PyDictObject", "ma_keys" },
+	{ "dict_object.ma_values", "PyDictObject", "ma_values" },
+	{ "set_object.table", "PySetObject", "table" },
+	{ "set_object.mask", "PySetObject", "mask" },
+	{ "long_object.lv_tag", "PyLongObject", "lv_tag" },
+	{ "bytes_object.ob_sval", "PyBytesObject", "ob_sval" },
+	{ "unicode_object.length", "PyASCIIObject", "length" },
+	{ "unicode_object.asciiobject_size", "PyASCIIObject", NULL },
+	{ "code_object.co_code_adaptive", "PyCodeObject", "co_code_adaptive" },
+	{ "interpreter_frame.localsplus", "_PyInterpreterFrame", "localsplus" },
+};
+
+bool debug_offset(struct cpython *py, const char *name, uint64_t *ret)
 {
-	bool free_threaded = strcmp(py->flavour, "free-threaded") == 0;
-	struct sizes sizes = { .py = py, .ob_type = free_threaded ? 24 : 8, .tp_name = free_threaded ? 40 : 24 };
-	struct source *source = py->target->source;
-	const char *wrong = "";
-	struct layout layout;
+	int at = layout_offset(&py->layout, "_Py_DebugOffsets", name);
 
-	scan_writable(py->target, py->image, note_size, &sizes);
-	if (layout_find("cpython", py->series, py->flavour, &layout)) {
-		if (agreement(&layout, &sizes, &wrong) >= 5) {
-			py->layout = layout;
-			return true;
-		}
-		source_warn(source, "cpython %s: its '%s' objects are not laid out as in any known build of %s "
-			    "(a debug build?); its memory is shown as malloc's", py->version, wrong, py->series);
-		return false;
-	}
-	for (size_t i = 0; layout_nth("cpython", i, &layout); i++)
-		if (strcmp(layout.facts->flavour, py->flavour) == 0 && agreement(&layout, &sizes, &wrong) >= 8) {
-			source_warn(source, "cpython %s: this version is not known; its types have the sizes of %s, "
-				    "which is used", py->version[0] ? py->version : "(unknown)", layout.facts->version);
-			py->layout = layout;
-			return true;
-		}
-	source_warn(source, "cpython %s (%s): this version is not known; its memory is shown as malloc's",
-		    py->version[0] ? py->version : "(unknown)", py->flavour);
-	return false;
+	return py->debug_offsets && at >= 0 &&
+	       source_u64(py->target->source, py->debug_offsets + (uint64_t)at, ret);
 }
+
+static bool debug_offsets_agree(struct cpython *py, const char **ret_what)
+{
+	for (size_t i = 0; i < sizeof(said_offsets) / sizeof(*said_offsets); i++) {
+		const char *structure = said_offsets[i].structure, *field = said_offsets[i].field;
+		int at = field ? layout_offset(&py->layout, structure, field) : 0;
+		uint64_t want = field ? (uint64_t)at : layout_size(&py->layout, structure), got;
+
+		if (at < 0 || !want || !debug_offset(py, said_offsets[i].said, &got))
+			continue;
+		if (got != want) {
+			*ret_what = said_offsets[i].said;
+			return false;
+		}
+	}
+	return true;
+}
+
+/* ---- what is asked for often ------------------------------------------------- */
 
 static int constant(const struct layout *layout, const char *name)
 {
@@ -169,15 +245,90 @@ static void resolve_values(const struct layout *l, struct py_offsets *o)
 	o->long_tag = layout_offset(l, "PyLongObject", "lv_tag");
 }
 
-bool offsets_resolve(struct cpython *py)
+/* ---- choosing ---------------------------------------------------------------- */
+
+/* A free-threaded object is as large as one of a build with Py_TRACE_REFS, which puts two list pointers
+ * before the reference count. Free-threaded builds say what they are. */
+static bool is_trace_refs(struct cpython *py)
 {
-	if (!choose_layout(py))
+	struct layout layout;
+	uint64_t threaded;
+
+	if (strcmp(py->flavour, "free-threaded") != 0)
 		return false;
-	resolve_types(&py->layout, &py->o);
-	resolve_values(&py->layout, &py->o);
-	if (!py->series[0]) {
-		snprintf(py->series, sizeof(py->series), "%s", py->layout.facts->version);
-		snprintf(py->version, sizeof(py->version), "%s", py->series);
+	for (size_t i = 0; py->debug_offsets && layout_nth("cpython", i, &layout); i++) {
+		int at = layout_offset(&layout, "_Py_DebugOffsets", "free_threaded");
+
+		if (at >= 0 && source_u64(py->target->source, py->debug_offsets + (uint64_t)at, &threaded))
+			return threaded == 0;
 	}
 	return true;
+}
+
+/* Another version's layout that is true of everything that can be checked. */
+static bool borrow_layout(struct cpython *py)
+{
+	struct layout layout;
+	bool found = false;
+
+	for (size_t i = 0; layout_nth("cpython", i, &layout); i++) /* the table ascends: the last is the nearest */
+		if (strcmp(layout.facts->flavour, py->flavour) == 0 && offsets_agree(py, &layout, NULL)) {
+			py->layout = layout;
+			found = true;
+		}
+	return found;
+}
+
+/* Pools are the same in all versions and check themselves, so where objects are not known, the table's newest do. */
+static void resolve_pools(struct cpython *py)
+{
+	struct layout layout;
+
+	if (layout_find("cpython", py->series, "gil", &py->layout))
+		return;
+	for (size_t i = 0; layout_nth("cpython", i, &layout); i++)
+		if (strcmp(layout.facts->flavour, "gil") == 0)
+			py->layout = layout;
+}
+
+static bool resolve_objects(struct cpython *py)
+{
+	struct source *source = py->target->source;
+	const char *version = py->version[0] ? py->version : "of unknown version", *what = NULL;
+
+	if (is_trace_refs(py)) {
+		py->flavour = "trace-refs";
+		source_warn(source, "CPython %s is a debug build with Py_TRACE_REFS, whose objects are laid out "
+			    "differently: they are not named", version);
+		return false;
+	}
+	if (!layout_find("cpython", py->series, py->flavour, &py->layout)) {
+		if (!borrow_layout(py)) {
+			source_warn(source, "CPython %s (%s) is not known, and no known layout is true of it: its "
+				    "objects are not named", version, py->flavour);
+			return false;
+		}
+		source_warn(source, "CPython %s (%s) is not known; its types agree with the layout of %s, which is used",
+			    version, py->flavour, py->layout.facts->version);
+	} else if (!offsets_agree(py, &py->layout, &what)) {
+		source_warn(source, "CPython %s (%s) is not laid out as it should be%s%s%s: its objects are not named",
+			    version, py->flavour, what ? " (objects of type '" : " (too few of its types were found",
+			    what ? what : "", what ? "' have another size)" : ")");
+		return false;
+	}
+	if (!debug_offsets_agree(py, &what)) {
+		source_warn(source, "CPython %s (%s) says that %s is not where it should be: its objects are not named",
+			    version, py->flavour, what);
+		return false;
+	}
+	resolve_types(&py->layout, &py->o);
+	resolve_values(&py->layout, &py->o);
+	return true;
+}
+
+void offsets_resolve(struct cpython *py)
+{
+	py->known = resolve_objects(py);
+	if (!py->known)
+		resolve_pools(py);
 }
