@@ -15,7 +15,7 @@
 /* Offsets and sizes that are used often, resolved once; -1 (or 0 for sizes) where this version has no such
  * thing. Others are asked for by name with layout_offset(). */
 struct py_offsets {
-	int ob_refcnt, ob_type, ob_size;
+	int ob_refcnt, ob_type, ob_size, refcount_bytes;
 	int tp_name, tp_basicsize, tp_itemsize, tp_flags, tp_base, tp_dict, tp_dictoffset, tp_weaklistoffset;
 	int ht_name, ht_qualname, ht_cached_keys, heap_type_size;
 	int ma_keys, ma_values, ma_used, ma_mask, ma_table, ma_smalltable, dict_size;

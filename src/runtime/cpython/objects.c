@@ -66,9 +66,20 @@ static bool count_is_plausible(struct cpython *py, int64_t count, uint64_t need,
 {
 	if (count < 0 || count > MOST_REFERENCES)
 		return false;
-	if (count < 65536 || (uint32_t)count == UINT32_MAX)
+	if (count < 65536 || (uint32_t)count >> 31) /* or immortal: 3.12 all ones, 3.14 from 2^31 on */
 		return true;
 	return (need + 15) / 16 == (have + 15) / 16 || !source_mapping_at(py->target->source, (uint64_t)count);
+}
+
+/* From 3.14 on the count has four bytes; the two above overflow never, but a free object has the address of the
+ * next one there (Include/refcount.h; pycore_freelist.h, _PyFreeList_Push). */
+static int64_t read_count(const struct py_offsets *o, const uint8_t *object)
+{
+	uint64_t word = word_at(object, (size_t)o->ob_refcnt);
+
+	if (o->refcount_bytes != 4)
+		return (int64_t)word;
+	return word >> 32 & 0xffff ? 0 : (int64_t)(word & UINT32_MAX);
 }
 
 static bool object_here(struct cpython *py, const uint8_t *bytes, size_t len, uint64_t address, uint64_t end,
@@ -85,7 +96,7 @@ static bool object_here(struct cpython *py, const uint8_t *bytes, size_t len, ui
 	if (type->presize != presize)
 		return false;
 	*ret = (struct py_object){ .address = address + presize, .type = (uint32_t)index,
-				   .refcount = (int64_t)word_at(bytes, presize + (size_t)o->ob_refcnt),
+				   .refcount = read_count(o, bytes + presize),
 				   .bytes = bytes + presize, .len = len - presize };
 	need = object_bytes(py, type, ret->bytes, ret->len);
 	if (need == UINT64_MAX || need + presize > have + 8) /* the last word of a chunk is in the next one's header */

@@ -188,6 +188,7 @@ static int constant(const struct layout *layout, const char *name)
 static void resolve_types(const struct layout *l, struct py_offsets *o)
 {
 	o->ob_refcnt = layout_offset(l, "PyObject", "ob_refcnt");
+	o->refcount_bytes = o->ob_refcnt >= 0 ? (int)layout_field(l, "PyObject", "ob_refcnt")->size : 0;
 	o->ob_type = layout_offset(l, "PyObject", "ob_type");
 	o->ob_size = layout_offset(l, "PyVarObject", "ob_size");
 	o->tp_name = layout_offset(l, "PyTypeObject", "tp_name");

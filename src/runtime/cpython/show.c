@@ -231,7 +231,7 @@ static const char *refcount_text(const struct py_object *object, char buffer[64]
 {
 	if (object->refcount == 0)
 		return "0 (in a free list)";
-	if ((uint32_t)object->refcount == UINT32_MAX)
+	if ((uint32_t)object->refcount >> 31)
 		return "immortal";
 	snprintf(buffer, 64, "%" PRId64, object->refcount);
 	return buffer;
