@@ -259,24 +259,24 @@ static void carve_reserve(struct glibc *glibc, const struct heap *heap)
 }
 
 /* The first that asks brk for memory may be the loader: for the main thread's TLS in a static program, for a copy
- * of GLIBC_TUNABLES up to 2.33. What malloc got begins behind it. */
+ * of GLIBC_TUNABLES up to 2.33. What malloc got begins behind it, or is elsewhere. */
 static void carve_before_malloc(struct glibc *glibc)
 {
 	const struct source *source = glibc->target->source;
-	uint64_t base = params_sbrk_base(glibc), tls = source->threads.len ? source->threads.items[0].fs_base : 0;
-	const struct mapping *m = tls ? source_mapping_at(source, tls) : NULL;
-	bool has_tls = m && strcmp(m->path, "[heap]") == 0;
-	struct category c = { .domain = "image", .kind = "loader data", .state = FH_LIVE,
-			      .detail = has_tls ? "main thread's TLS" : "taken from brk before malloc" };
+	uint64_t places[2] = { params_sbrk_base(glibc), source->threads.len ? source->threads.items[0].fs_base : 0 };
+	struct category c = { .domain = "image", .kind = "loader data", .detail = "taken from brk before malloc",
+			      .state = FH_LIVE };
 	struct block block;
 
-	if (!has_tls)
-		m = base ? source_mapping_at(source, base) : NULL;
-	if (!m || strcmp(m->path, "[heap]") != 0 || (base > m->start && base < m->end && tls >= base && has_tls) ||
-	    !ledger_find(glibc->target->ledger, has_tls ? tls : m->start, &block) || block.category != glibc->foreign ||
-	    block.start != m->start)
+	for (unsigned i = 0; i < 2; i++) {
+		const struct mapping *m = places[i] ? source_mapping_at(source, places[i]) : NULL;
+
+		if (!m || strcmp(m->path, "[heap]") != 0 || !ledger_find(glibc->target->ledger, m->start, &block) ||
+		    block.start != m->start || block.category != glibc->foreign)
+			continue;
+		ledger_carve(glibc->target->ledger, block.start, block.end, ledger_category(glibc->target->ledger, &c));
 		return;
-	ledger_carve(glibc->target->ledger, block.start, block.end, ledger_category(glibc->target->ledger, &c));
+	}
 }
 
 static void sum_up(struct glibc *glibc)
