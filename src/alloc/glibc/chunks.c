@@ -258,25 +258,31 @@ static void carve_reserve(struct glibc *glibc, const struct heap *heap)
 	}
 }
 
+#define MOST_BEFORE 65536 /* bytes; the loader takes some hundreds */
+
 /* The first that asks brk for memory may be the loader: for the main thread's TLS in a static program, for a copy
  * of GLIBC_TUNABLES up to 2.33. What malloc got begins behind it, or is elsewhere. */
 static void carve_before_malloc(struct glibc *glibc)
 {
 	const struct source *source = glibc->target->source;
-	uint64_t places[2] = { params_sbrk_base(glibc), source->threads.len ? source->threads.items[0].fs_base : 0 };
+	struct ledger *ledger = glibc->target->ledger;
+	uint64_t base = params_sbrk_base(glibc), tls = source->threads.len ? source->threads.items[0].fs_base : 0;
+	const struct mapping *m = base ? source_mapping_at(source, base) : NULL;
 	struct category c = { .domain = "image", .kind = "loader data", .detail = "taken from brk before malloc",
 			      .state = FH_LIVE };
+	struct ledger_cursor cursor;
 	struct block block;
 
-	for (unsigned i = 0; i < 2; i++) {
-		const struct mapping *m = places[i] ? source_mapping_at(source, places[i]) : NULL;
-
-		if (!m || strcmp(m->path, "[heap]") != 0 || !ledger_find(glibc->target->ledger, m->start, &block) ||
-		    block.start != m->start || block.category != glibc->foreign)
-			continue;
-		ledger_carve(glibc->target->ledger, block.start, block.end, ledger_category(glibc->target->ledger, &c));
+	if (!m || strcmp(m->path, "[heap]") != 0)
+		m = tls ? source_mapping_at(source, tls) : NULL;
+	if (!m || strcmp(m->path, "[heap]") != 0)
 		return;
-	}
+	if (base <= m->start || base > m->end)
+		base = m->end;
+	cursor = ledger_cursor_at(ledger, m->start);
+	while (ledger_next(ledger, &cursor, &block) && block.end <= base && block.end - m->start <= MOST_BEFORE)
+		if (block.category == glibc->foreign)
+			ledger_carve(ledger, block.start, block.end, ledger_category(ledger, &c));
 }
 
 static void sum_up(struct glibc *glibc)
