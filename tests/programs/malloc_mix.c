@@ -163,16 +163,25 @@ static struct block allocate(struct worker *w)
 	return b;
 }
 
+/* Of the chunk: its size and flags, 2 for one that is a mapping of its own. */
+static size_t size_word(const char *p)
+{
+	size_t word;
+
+	memcpy(&word, p - sizeof(word), sizeof(word));
+	return word;
+}
+
 static void reallocate(struct worker *w, struct block *block)
 {
 	struct block old = *block;
-	bool mapped = old.n >= 70000;
+	size_t size = size_word(old.p);
 
 	block->n = random_size(w) + 1;
 	block->p = realloc(old.p, block->n);
 	if (!block->p)
 		abort();
-	if (mapped && block->n >= 70000)
+	if (size & size_word(block->p) & 2 && size != size_word(block->p))
 		w->remapped++;
 	if (block->p != old.p)
 		note_freed(w, old);

@@ -18,6 +18,7 @@ void categories_init(struct glibc *glibc)
 	glibc->tcache = make(glibc, "tcache", "", FH_OVERHEAD, CHUNK_HEADER);
 	glibc->fencepost = make(glibc, "chunk header", "fencepost", FH_OVERHEAD, 0);
 	glibc->alignment = make(glibc, "chunk header", "before an aligned chunk", FH_OVERHEAD, 0);
+	glibc->heap_alignment = make(glibc, "chunk header", "before the first chunk", FH_OVERHEAD, 0);
 	glibc->reserved = make(glibc, "reserved", "", FH_FREE, 0);
 	glibc->foreign = ledger_category(glibc->target->ledger,
 					 &(struct category){ .domain = "uncategorized", .kind = "dark", .detail = "" });

@@ -180,7 +180,7 @@ static category_id name_unmarked(struct walk *walk, uint64_t chunk, uint64_t siz
 
 	if (!(next[1] & PREV_INUSE) && next[0] == size)
 		return categories_free(glibc, MARK_NONE, size);
-	if (size >= 0x250 && size <= 0x310) { /* those of a tcache, see layouts.c */
+	if (size >= TCACHE_CHUNK_LEAST && size <= TCACHE_CHUNK_MOST) {
 		if (tcache_is_known(glibc, chunk + 16))
 			return glibc->tcache;
 		if (tcache_may_be(glibc, chunk, size) && !vec_push(&glibc->maybe_tcaches, chunk))
@@ -223,7 +223,7 @@ static void carve_heap(struct glibc *glibc, const struct heap *heap)
 		walk.top = arena->top;
 	ledger_carve_begin(glibc->target->ledger, heap->start, heap->end);
 	if (at > heap->start)
-		add(&walk, heap->start, arena->main ? glibc->alignment : glibc->arena);
+		add(&walk, heap->start, arena->main ? glibc->heap_alignment : glibc->arena);
 	while (at < heap->end) {
 		uint64_t before = at;
 
@@ -258,21 +258,31 @@ static void carve_reserve(struct glibc *glibc, const struct heap *heap)
 	}
 }
 
-/* In a static program the first that asks brk for memory is not malloc, but who sets up the main thread's TLS. */
-static void carve_static_tls(struct glibc *glibc)
+#define MOST_BEFORE 65536 /* bytes; the loader takes some hundreds */
+
+/* The first that asks brk for memory may be the loader: for the main thread's TLS in a static program, for a copy
+ * of GLIBC_TUNABLES up to 2.33. What malloc got begins behind it, or is elsewhere. */
+static void carve_before_malloc(struct glibc *glibc)
 {
 	const struct source *source = glibc->target->source;
-	uint64_t tls = source->threads.len ? source->threads.items[0].fs_base : 0;
-	const struct mapping *m = tls ? source_mapping_at(source, tls) : NULL;
+	struct ledger *ledger = glibc->target->ledger;
+	uint64_t base = params_sbrk_base(glibc), tls = source->threads.len ? source->threads.items[0].fs_base : 0;
+	const struct mapping *m = base ? source_mapping_at(source, base) : NULL;
+	struct category c = { .domain = "image", .kind = "loader data", .detail = "taken from brk before malloc",
+			      .state = FH_LIVE };
+	struct ledger_cursor cursor;
 	struct block block;
 
-	if (!m || strcmp(m->path, "[heap]") != 0 || !ledger_find(glibc->target->ledger, tls, &block) ||
-	    block.category != glibc->foreign)
+	if (!m || strcmp(m->path, "[heap]") != 0)
+		m = tls ? source_mapping_at(source, tls) : NULL;
+	if (!m || strcmp(m->path, "[heap]") != 0)
 		return;
-	ledger_carve(glibc->target->ledger, block.start, block.end,
-		     ledger_category(glibc->target->ledger, &(struct category){ .domain = "image", .kind = "loader data",
-										.detail = "main thread's TLS",
-										.state = FH_LIVE }));
+	if (base <= m->start || base > m->end)
+		base = m->end;
+	cursor = ledger_cursor_at(ledger, m->start);
+	while (ledger_next(ledger, &cursor, &block) && block.end <= base && block.end - m->start <= MOST_BEFORE)
+		if (block.category == glibc->foreign)
+			ledger_carve(ledger, block.start, block.end, ledger_category(ledger, &c));
 }
 
 static void sum_up(struct glibc *glibc)
@@ -298,7 +308,7 @@ struct fh_error *chunks_carve(struct glibc *glibc)
 	}
 	sum_up(glibc);
 	TRY(ledger_commit(glibc->target->ledger));
-	carve_static_tls(glibc);
+	carve_before_malloc(glibc);
 	TRY(tcache_name_left_behind(glibc));
 	return ledger_commit(glibc->target->ledger);
 }

@@ -50,7 +50,7 @@ struct state_layout {
 
 struct tcache_layout {
 	const char *seen_in;
-	uint32_t chunk;	  /* size of the chunk that holds the struct */
+	uint32_t chunk;	  /* least size of the chunk that holds the struct; up to 32 more */
 	uint32_t entries; /* offset of the list heads */
 	uint32_t small;	  /* lists of one size each, from 32 in steps of 16 */
 	uint32_t n;	  /* all lists; those behind the small ones have several sizes each */
@@ -62,6 +62,9 @@ struct mp_layout {
 	uint32_t mmapped_mem, max_mmapped_mem, sbrk_base;
 	uint32_t size;
 };
+
+#define TCACHE_CHUNK_LEAST 0x250u /* of all these layouts */
+#define TCACHE_CHUNK_MOST 0x320u
 
 extern const struct state_layout state_layouts[];
 extern const size_t n_state_layouts;
@@ -121,7 +124,7 @@ struct glibc {
 	struct hashmap large_live;	 /* size -> category */
 	category_id small_free[MARK_KINDS + 1][128];
 	uint32_t left_steps;		 /* for checking caches that may be left behind */
-	category_id top, arena, tcache, fencepost, alignment, reserved, hole, foreign;
+	category_id top, arena, tcache, fencepost, alignment, heap_alignment, reserved, hole, foreign;
 };
 
 /* find.c: appends every libc whose main arena is found. */

@@ -14,7 +14,6 @@ const struct state_layout state_layouts[] = {
 };
 const size_t n_state_layouts = sizeof(state_layouts) / sizeof(*state_layouts);
 
-/* Chunk sizes are from 0x250 to 0x310, with what could not be split off. */
 const struct tcache_layout tcache_layouts[] = {
 	{ .seen_in = "2.30 to 2.41", .chunk = 0x290, .entries = 128, .small = 64, .n = 64 },
 	{ .seen_in = "2.42 and later", .chunk = 0x300, .entries = 152, .small = 64, .n = 76 },

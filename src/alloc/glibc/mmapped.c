@@ -8,14 +8,14 @@
  * like one and is not is told by mp_, which counts them.
  */
 #include <inttypes.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "alloc/glibc/internal.h"
 #include "alloc/glibc/scan.h"
 
 struct mmapped {
 	uint64_t start, chunk, end;
-	bool strong; /* begins where a mapping or unclaimed memory begins, or behind another */
+	bool strong; /* borders on a mapping's, or on another's */
 };
 
 struct mmapped_search {
@@ -92,7 +92,7 @@ static bool search_range(struct mmapped_search *search, uint64_t start, uint64_t
 			continue;
 		}
 		m = source_mapping_at(source, at);
-		chunk.strong = at == reached || (m && m->start == at);
+		chunk.strong = at == reached || chunk.end == end || chunk.chunk > at || (m && m->start == at);
 		if (!vec_push(&search->found, chunk))
 			return false;
 		/* only what is certain may hide what is inside of it */
@@ -105,9 +105,7 @@ static bool search_range(struct mmapped_search *search, uint64_t start, uint64_t
 
 static bool is_unclaimed(const struct target *target, const struct block *block)
 {
-	const struct category *c = ledger_category_of(target->ledger, block->category);
-
-	return strcmp(c->domain, "uncategorized") == 0 && strcmp(c->kind, "dark") == 0 &&
+	return ledger_is_dark(target->ledger, block->category) &&
 	       scan_may_hold_chunks(source_mapping_at(target->source, block->start));
 }
 
@@ -136,8 +134,8 @@ static struct fh_error *search_all(struct mmapped_search *search)
 	return NULL;
 }
 
-/* Drops what overlaps an earlier one and, if asked, what is not strong. */
-static struct counted settle(struct mmapped_search *search, bool only_strong)
+/* Drops what overlaps an earlier one, and what is weak and smaller than `least`. */
+static struct counted settle(struct mmapped_search *search, uint64_t least)
 {
 	struct counted counted = { 0, 0 };
 	size_t kept = 0;
@@ -146,7 +144,7 @@ static struct counted settle(struct mmapped_search *search, bool only_strong)
 	for (size_t i = 0; i < search->found.len; i++) {
 		struct mmapped chunk = search->found.items[i];
 
-		if (chunk.start < reached || (only_strong && !chunk.strong))
+		if (chunk.start < reached || (!chunk.strong && chunk.end - chunk.start < least))
 			continue;
 		reached = chunk.end;
 		counted.count++;
@@ -157,72 +155,58 @@ static struct counted settle(struct mmapped_search *search, bool only_strong)
 	return counted;
 }
 
-static uint64_t bytes_of(const struct mmapped *chunk)
+static int compare_sizes_down(const void *a, const void *b)
 {
-	return chunk->end - chunk->start;
+	const uint64_t *x = a, *y = b;
+
+	return *x > *y ? -1 : *x < *y;
 }
 
-/* Headers by chance are small numbers: of what isn't strong the smallest goes to the end of the list, behind
- * *count. */
-static void drop_weakest(struct mmapped_search *search, struct counted *found)
+/* The size that weak ones must have so that no more than `count` are left in all: a header by chance more likely
+ * speaks of a small chunk. */
+static struct fh_error *least_weak(const struct mmapped_search *search, uint64_t count, uint64_t *ret)
 {
-	struct mmapped *items = search->found.items, dropped;
-	size_t smallest = found->count;
+	VEC(uint64_t) sizes = { 0 };
+	uint64_t strong = 0;
 
-	for (size_t i = 0; i < found->count; i++)
-		if (!items[i].strong && (smallest == found->count || bytes_of(&items[i]) < bytes_of(&items[smallest])))
-			smallest = i;
-	dropped = items[smallest];
-	memmove(&items[smallest], &items[smallest + 1], (found->count - smallest - 1) * sizeof(*items));
-	items[--found->count] = dropped;
-	found->bytes -= bytes_of(&dropped);
+	for (size_t i = 0; i < search->found.len; i++) {
+		const struct mmapped *chunk = &search->found.items[i];
+
+		strong += chunk->strong;
+		if (!chunk->strong && !vec_push(&sizes, chunk->end - chunk->start)) {
+			vec_free(&sizes);
+			return error_no_memory();
+		}
+	}
+	*ret = 0;
+	if (strong + sizes.len > count && sizes.len) {
+		qsort(sizes.items, sizes.len, sizeof(*sizes.items), compare_sizes_down);
+		*ret = strong >= count ? UINT64_MAX : sizes.items[count - strong - 1];
+	}
+	vec_free(&sizes);
+	return NULL;
 }
 
-/* The number is right; if one that was dropped makes the sum right in place of one that was not, it is taken. */
-static void exchange(struct mmapped_search *search, struct counted *found, uint64_t bytes)
-{
-	struct mmapped *items = search->found.items;
-
-	for (size_t i = 0; i < found->count; i++)
-		for (size_t k = found->count; k < search->found.len && !items[i].strong; k++)
-			if (found->bytes - bytes_of(&items[i]) + bytes_of(&items[k]) == bytes) {
-				struct mmapped taken = items[k];
-
-				items[k] = items[i];
-				items[i] = taken;
-				found->bytes = bytes;
-				return;
-			}
-}
-
-/* Leaves the chunks that mp_ counts. 2.43 adds 16 bytes too many to mmapped_mem at each mremap, so that the
- * number is what decides. */
-static void choose(struct mmapped_search *search, const glibc_list *list)
+/* Leaves the chunks that mp_ counts. 2.43 adds 16 bytes too many to mmapped_mem at each mremap. */
+static struct fh_error *choose(struct mmapped_search *search, const glibc_list *list)
 {
 	struct counted found, all = { 0, 0 };
-	uint64_t count, bytes;
-	size_t strong = 0;
+	uint64_t count, bytes, least = 0;
 
 	for (size_t i = 0; i < list->len; i++) {
 		if (!params_mmapped(list->items[i], &count, &bytes)) {
-			settle(search, true);
-			return;
+			settle(search, UINT64_MAX);
+			return NULL;
 		}
 		all.count += count;
 		all.bytes += bytes;
 	}
-	for (size_t i = 0; i < search->found.len; i++)
-		strong += search->found.items[i].strong;
-	found = settle(search, strong >= all.count);
-	while (found.count > all.count && found.count > strong)
-		drop_weakest(search, &found);
-	if (found.count == all.count && found.bytes != all.bytes)
-		exchange(search, &found, all.bytes);
-	search->found.len = found.count;
-	if (found.count == all.count && found.bytes / PAGE == all.bytes / PAGE)
-		return;
-	source_warn(search->target->source, "malloc: found %" PRIu64 " chunks that are mappings, of %" PRIu64
-		    " bytes; malloc counts %" PRIu64 " of %" PRIu64, found.count, found.bytes, all.count, all.bytes);
+	TRY(least_weak(search, all.count, &least));
+	found = settle(search, least);
+	if (found.count != all.count || found.bytes / PAGE != all.bytes / PAGE)
+		source_warn(search->target->source, "malloc: found %" PRIu64 " chunks that are mappings, of %" PRIu64
+			    " bytes; malloc counts %" PRIu64 " of %" PRIu64, found.count, found.bytes, all.count, all.bytes);
+	return NULL;
 }
 
 static void carve(struct glibc *glibc, const struct mmapped *chunk)
@@ -245,7 +229,7 @@ struct fh_error *mmapped_carve(struct target *target, const glibc_list *list)
 	struct fh_error *error = list->len ? search_all(&search) : NULL;
 
 	if (!error && list->len)
-		choose(&search, list);
+		error = choose(&search, list);
 	for (size_t i = 0; i < search.found.len && !error; i++)
 		carve(list->items[0], &search.found.items[i]);
 	vec_free(&search.found);

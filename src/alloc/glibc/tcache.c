@@ -12,11 +12,12 @@
 #define TLS_LEAST 4096u /* static TLS that is searched; more where images have more */
 #define TLS_MOST 65536u
 
-/* A chunk is 16 bytes larger than asked for where the rest would be too small for a chunk. */
+/* A chunk is 16 bytes larger than asked for where the rest would be too small for a chunk, and some releases add
+ * the chunk's overhead twice (malloc/malloc.c of 2.43, tcache_init). */
 static const struct tcache_layout *layout_of_size(uint64_t size)
 {
 	for (size_t i = 0; i < n_tcache_layouts; i++)
-		if (tcache_layouts[i].chunk == size || tcache_layouts[i].chunk + 16 == size)
+		if (size >= tcache_layouts[i].chunk && size <= tcache_layouts[i].chunk + 32)
 			return &tcache_layouts[i];
 	return NULL;
 }
@@ -228,7 +229,7 @@ struct fh_error *tcache_walk(struct glibc *glibc)
 
 bool tcache_may_be(const struct glibc *glibc, uint64_t chunk, uint64_t size)
 {
-	const struct tcache_layout *layout = size >= 0x250 && size <= 0x310 ? layout_of_size(size) : NULL;
+	const struct tcache_layout *layout = size >= TCACHE_CHUNK_LEAST && size <= TCACHE_CHUNK_MOST ? layout_of_size(size) : NULL;
 	uint64_t entry;
 	bool any = false;
 
