@@ -5,6 +5,8 @@
 #include <string.h>
 
 #define REGION_SHIFT 21
+#define GIGANTIC (UINT64_C(1) << 36)
+#define MOST_WINDOWS (UINT64_C(1) << 26) /* 4 TiB, by an index of 256 MiB */
 #define MIN_SLOTS 64 /* half of them are never reused at once: more than the 16 promised */
 
 static const uint8_t zeros[MEMORY_WINDOW];
@@ -121,34 +123,43 @@ static bool index_runs(struct memory *memory)
 	return true;
 }
 
-struct fh_error *memory_seal(struct memory *memory, size_t cache_bytes)
+/* Gives lazy runs their windows: all that are not gigantic, then those that are, as long as the index of windows
+ * stays small. What gets none is as if it had no bytes. Returns how many there are. */
+static uint32_t number_windows(struct memory *memory)
 {
 	uint64_t windows = 0;
 
+	for (int gigantic = 0; gigantic < 2; gigantic++)
+		for (size_t i = 0; i < memory->runs.len; i++) {
+			struct memory_run *run = &memory->runs.items[i];
+			uint64_t size = run->end - run->start, n = size / MEMORY_WINDOW + 1;
+
+			if (run->data || run->backing == MEMORY_ZERO || (size > GIGANTIC) != gigantic)
+				continue;
+			if (n > MOST_WINDOWS - windows) {
+				run->end = run->start;
+				continue;
+			}
+			run->first_window = (uint32_t)windows;
+			windows += n;
+		}
+	return (uint32_t)windows;
+}
+
+struct fh_error *memory_seal(struct memory *memory, size_t cache_bytes)
+{
 	sort_runs(memory);
+	memory->n_windows = number_windows(memory);
 	if (!index_runs(memory))
 		return error_no_memory();
-	for (size_t i = 0; i < memory->runs.len; i++) {
-		struct memory_run *run = &memory->runs.items[i];
-
-		if (run->data || run->backing == MEMORY_ZERO)
-			continue;
-		run->first_window = (uint32_t)windows;
-		windows += (run->end - run->start + MEMORY_WINDOW - 1) / MEMORY_WINDOW;
-		if (windows > UINT32_MAX / 2) { /* more than 64 TiB: leave the rest unread */
-			run->end = run->start;
-			windows = run->first_window;
-		}
-	}
-	memory->n_windows = (uint32_t)windows;
 	memory->n_slots = (uint32_t)(cache_bytes / MEMORY_WINDOW);
+	if (memory->n_slots > memory->n_windows)
+		memory->n_slots = memory->n_windows;
 	if (memory->n_slots < MIN_SLOTS)
 		memory->n_slots = MIN_SLOTS;
-	if (memory->n_slots > windows)
-		memory->n_slots = windows > MIN_SLOTS ? (uint32_t)windows : MIN_SLOTS;
 	/* calloc, so that the index of a huge but hollow core costs only the pages used:
 	 * slot numbers are kept plus one. */
-	memory->slot_of = calloc(windows + 1, sizeof(*memory->slot_of));
+	memory->slot_of = calloc((size_t)memory->n_windows + 1, sizeof(*memory->slot_of));
 	memory->slots = calloc(memory->n_slots, sizeof(*memory->slots));
 	memory->slot_bytes = malloc((size_t)memory->n_slots * MEMORY_WINDOW);
 	if (!memory->slot_of || !memory->slots || !memory->slot_bytes)
