@@ -30,6 +30,8 @@ void memory_deinit(struct memory *memory)
 	free(memory->slot_of);
 	free(memory->slots);
 	free(memory->slot_bytes);
+	free(memory->pages);
+	free(memory->page_bytes);
 	*memory = (struct memory){ 0 };
 }
 
@@ -162,7 +164,10 @@ struct fh_error *memory_seal(struct memory *memory, size_t cache_bytes)
 	memory->slot_of = calloc((size_t)memory->n_windows + 1, sizeof(*memory->slot_of));
 	memory->slots = calloc(memory->n_slots, sizeof(*memory->slots));
 	memory->slot_bytes = malloc((size_t)memory->n_slots * MEMORY_WINDOW);
-	if (!memory->slot_of || !memory->slots || !memory->slot_bytes)
+	memory->pages = calloc(MEMORY_PAGES, sizeof(*memory->pages));
+	memory->page_bytes = malloc((size_t)MEMORY_PAGES * MEMORY_PAGE);
+	memory->page_window = UINT32_MAX;
+	if (!memory->slot_of || !memory->slots || !memory->slot_bytes || !memory->pages || !memory->page_bytes)
 		return error_no_memory();
 	return NULL;
 }
@@ -282,10 +287,48 @@ const void *memory_span(struct memory *memory, uint64_t address, size_t *ret_len
 	return bytes + (address - base);
 }
 
+/*
+ * A short read in a lazy run whose window isn't cached: the page, unless the last such read was in the same window,
+ * which then is worth fetching. NULL: not here, go by the window.
+ */
+static const uint8_t *get_page(struct memory *memory, uint64_t address, size_t len)
+{
+	const struct memory_run *run = find_run(memory, address);
+	uint64_t start = address & ~(uint64_t)(MEMORY_PAGE - 1), at;
+	const struct memory_backing *backing;
+	struct memory_page *page;
+	uint32_t window, i;
+
+	if (!run || run->data || run->backing == MEMORY_ZERO || start < run->start || run->end - start < MEMORY_PAGE ||
+	    len > MEMORY_PAGE - (address - start))
+		return NULL;
+	window = run->first_window + (uint32_t)((address - run->start) / MEMORY_WINDOW);
+	if (memory->slot_of[window])
+		return NULL;
+	i = (uint32_t)(start / MEMORY_PAGE % MEMORY_PAGES);
+	page = &memory->pages[i];
+	at = (uint64_t)i * MEMORY_PAGE;
+	if (page->start != start) {
+		if (memory->page_window == window)
+			return NULL;
+		memory->page_window = window;
+		backing = &memory->backings.items[run->backing];
+		page->start = start;
+		page->valid = (uint32_t)backing->fill(backing->context, start, run->offset + (start - run->start),
+						      memory->page_bytes + at, MEMORY_PAGE);
+	}
+	return address - start + len <= page->valid ? memory->page_bytes + at + (address - start) : NULL;
+}
+
 size_t memory_read(struct memory *memory, uint64_t address, void *buffer, size_t len)
 {
+	const uint8_t *page = len <= MEMORY_PAGE / 4 ? get_page(memory, address, len) : NULL;
 	size_t done = 0;
 
+	if (page) {
+		memcpy(buffer, page, len);
+		return len;
+	}
 	while (done < len) {
 		size_t span, rest = len - done;
 		const void *p = memory_span(memory, address + done, &span);
@@ -302,9 +345,13 @@ size_t memory_read(struct memory *memory, uint64_t address, void *buffer, size_t
 
 const void *memory_get_slow_(struct memory *memory, uint64_t address, size_t len, void *scratch)
 {
+	const uint8_t *page = len <= MEMORY_PAGE / 4 ? get_page(memory, address, len) : NULL;
 	size_t span;
-	const void *p = memory_span(memory, address, &span);
+	const void *p;
 
+	if (page) /* its place may be taken at the next read: the caller gets a copy */
+		return memcpy(scratch, page, len);
+	p = memory_span(memory, address, &span);
 	if (!p)
 		return NULL;
 	if (span >= len)

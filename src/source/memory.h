@@ -6,7 +6,9 @@
  * that stands still) through a bounded cache of windows.
  *
  * The cache has a fixed number of slots that were touched once, so that
- * reading a large core costs neither page faults nor memory.
+ * reading a large core costs neither page faults nor memory. Short reads here
+ * and there (a list of free chunks in the order of a random past) fetch a
+ * page; the second one in a row from the same window fetches the window.
  */
 #ifndef FREEHOLD_SOURCE_MEMORY_H
 #define FREEHOLD_SOURCE_MEMORY_H
@@ -20,6 +22,8 @@
 #include "base/vec.h"
 
 #define MEMORY_WINDOW 65536u /* bytes of one cache slot */
+#define MEMORY_PAGE 4096u    /* bytes fetched for a short read that comes alone */
+#define MEMORY_PAGES 1024u   /* of them are kept */
 
 /* Fetches up to len bytes at an address; returns how many came, from the start. `offset`
  * is the run's offset plus the distance from the run's start. */
@@ -41,6 +45,11 @@ struct memory_backing {
 	void *context;
 };
 
+struct memory_page {
+	uint64_t start; /* address; 0: unused */
+	uint32_t valid; /* bytes that could be read */
+};
+
 struct memory_slot {
 	uint32_t window; /* UINT32_MAX: unused */
 	uint32_t valid;  /* bytes that could be read */
@@ -58,6 +67,9 @@ struct memory {
 	uint8_t *slot_bytes;
 	uint32_t n_slots, used_slots, hand;
 	uint64_t clock; /* counts uses of windows */
+	struct memory_page *pages; /* by the page's number, modulo MEMORY_PAGES */
+	uint8_t *page_bytes;
+	uint32_t page_window; /* the window that a page was last fetched from */
 };
 
 void memory_init(struct memory *memory);

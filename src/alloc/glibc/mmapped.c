@@ -16,6 +16,7 @@
 struct mmapped {
 	uint64_t start, chunk, end;
 	bool strong; /* borders on a mapping's, or on another's */
+	bool taken;
 };
 
 struct mmapped_search {
@@ -134,78 +135,117 @@ static struct fh_error *search_all(struct mmapped_search *search)
 	return NULL;
 }
 
-/* Drops what overlaps an earlier one, and what is weak and smaller than `least`. */
-static struct counted settle(struct mmapped_search *search, uint64_t least)
+/* ---- which to believe ------------------------------------------------------------------ */
+
+static uint64_t bytes_of(const struct mmapped *chunk)
 {
-	struct counted counted = { 0, 0 };
-	size_t kept = 0;
-	uint64_t reached = 0;
+	return chunk->end - chunk->start;
+}
+
+#define MOST_WEIGHED 4096 /* candidates side by side that are compared; more are no accident */
+
+/* Whether one overlaps none that was taken. They are in order, those taken disjoint. */
+static bool has_room(const struct mmapped_search *search, size_t i)
+{
+	const struct mmapped *items = search->found.items;
+	size_t k = i;
+
+	while (k > 0 && !items[k - 1].taken && i - k < MOST_WEIGHED)
+		k--;
+	if (k > 0 && (!items[k - 1].taken || items[k - 1].end > items[i].start))
+		return false;
+	for (k = i + 1; k < search->found.len && !items[k].taken; k++)
+		if (items[k].start >= items[i].end || k - i > MOST_WEIGHED)
+			return true;
+	return k == search->found.len || items[k].start >= items[i].end;
+}
+
+static bool take(struct mmapped_search *search, size_t i, struct counted *taken)
+{
+	struct mmapped *chunk = &search->found.items[i];
+
+	if (chunk->taken || !has_room(search, i))
+		return false;
+	chunk->taken = true;
+	taken->count++;
+	taken->bytes += bytes_of(chunk);
+	return true;
+}
+
+static void leave(struct mmapped_search *search, size_t i, struct counted *taken)
+{
+	struct mmapped *chunk = &search->found.items[i];
+
+	chunk->taken = false;
+	taken->count--;
+	taken->bytes -= bytes_of(chunk);
+}
+
+/* The number is right, the sum is not: if one that was left makes it right in place of one that was taken, they
+ * change places. */
+static void exchange(struct mmapped_search *search, struct counted *taken, uint64_t bytes)
+{
+	const struct mmapped *items = search->found.items;
 
 	for (size_t i = 0; i < search->found.len; i++) {
-		struct mmapped chunk = search->found.items[i];
-
-		if (chunk.start < reached || (!chunk.strong && chunk.end - chunk.start < least))
+		if (!items[i].taken || items[i].strong)
 			continue;
-		reached = chunk.end;
-		counted.count++;
-		counted.bytes += chunk.end - chunk.start;
-		search->found.items[kept++] = chunk;
+		leave(search, i, taken);
+		for (size_t k = 0; k < search->found.len; k++)
+			if (k != i && !items[k].taken && taken->bytes + bytes_of(&items[k]) == bytes && take(search, k, taken))
+				return;
+		take(search, i, taken);
 	}
-	search->found.len = kept;
-	return counted;
 }
 
-static int compare_sizes_down(const void *a, const void *b)
+static int compare_largest(const void *a, const void *b)
 {
-	const uint64_t *x = a, *y = b;
+	const struct mmapped *const *x = a, *const *y = b;
 
-	return *x > *y ? -1 : *x < *y;
+	if (bytes_of(*x) != bytes_of(*y))
+		return bytes_of(*x) > bytes_of(*y) ? -1 : 1;
+	return *x < *y ? -1 : *x > *y;
 }
 
-/* The size that weak ones must have so that no more than `count` are left in all: a header by chance more likely
- * speaks of a small chunk. */
-static struct fh_error *least_weak(const struct mmapped_search *search, uint64_t count, uint64_t *ret)
+/* Of those that border on nothing, as many as malloc counts, the largest first: a header by chance is more
+ * likely one of a small chunk. */
+static struct fh_error *take_weak(struct mmapped_search *search, uint64_t count, struct counted *taken)
 {
-	VEC(uint64_t) sizes = { 0 };
-	uint64_t strong = 0;
+	VEC(const struct mmapped *) weak = { 0 };
+	bool memory = true;
 
-	for (size_t i = 0; i < search->found.len; i++) {
-		const struct mmapped *chunk = &search->found.items[i];
-
-		strong += chunk->strong;
-		if (!chunk->strong && !vec_push(&sizes, chunk->end - chunk->start)) {
-			vec_free(&sizes);
-			return error_no_memory();
-		}
-	}
-	*ret = 0;
-	if (strong + sizes.len > count && sizes.len) {
-		qsort(sizes.items, sizes.len, sizeof(*sizes.items), compare_sizes_down);
-		*ret = strong >= count ? UINT64_MAX : sizes.items[count - strong - 1];
-	}
-	vec_free(&sizes);
-	return NULL;
+	for (size_t i = 0; i < search->found.len && memory; i++)
+		memory = search->found.items[i].strong || vec_push(&weak, &search->found.items[i]);
+	if (weak.len)
+		qsort(weak.items, weak.len, sizeof(*weak.items), compare_largest);
+	for (size_t i = 0; i < weak.len && taken->count < count; i++)
+		take(search, (size_t)(weak.items[i] - search->found.items), taken);
+	vec_free(&weak);
+	return memory ? NULL : error_no_memory();
 }
 
-/* Leaves the chunks that mp_ counts. 2.43 adds 16 bytes too many to mmapped_mem at each mremap. */
+/* Takes what mp_ counts. 2.43 adds 16 bytes too many to mmapped_mem at each mremap. */
 static struct fh_error *choose(struct mmapped_search *search, const glibc_list *list)
 {
-	struct counted found, all = { 0, 0 };
-	uint64_t count, bytes, least = 0;
+	struct counted taken = { 0, 0 }, all = { 0, 0 };
+	uint64_t count, bytes;
+	bool known = true;
 
-	for (size_t i = 0; i < list->len; i++) {
-		if (!params_mmapped(list->items[i], &count, &bytes)) {
-			settle(search, UINT64_MAX);
-			return NULL;
-		}
-		all.count += count;
-		all.bytes += bytes;
+	for (size_t i = 0; i < list->len; i++, all.count += count, all.bytes += bytes) {
+		count = bytes = 0;
+		known = known && params_mmapped(list->items[i], &count, &bytes);
 	}
-	TRY(least_weak(search, all.count, &least));
-	found = settle(search, least);
-	if (found.count != all.count || found.bytes / PAGE != all.bytes / PAGE)
+	for (size_t i = 0; i < search->found.len; i++)
+		if (search->found.items[i].strong)
+			take(search, i, &taken);
+	if (!known)
+		return NULL;
+	TRY(take_weak(search, all.count, &taken));
+	if (taken.count == all.count && taken.bytes != all.bytes && search->found.len <= MOST_WEIGHED)
+		exchange(search, &taken, all.bytes);
+	if (taken.count != all.count || taken.bytes / PAGE != all.bytes / PAGE)
 		source_warn(search->target->source, "malloc: found %" PRIu64 " chunks that are mappings, of %" PRIu64
-			    " bytes; malloc counts %" PRIu64 " of %" PRIu64, found.count, found.bytes, all.count, all.bytes);
+			    " bytes; malloc counts %" PRIu64 " of %" PRIu64, taken.count, taken.bytes, all.count, all.bytes);
 	return NULL;
 }
 
@@ -231,7 +271,8 @@ struct fh_error *mmapped_carve(struct target *target, const glibc_list *list)
 	if (!error && list->len)
 		error = choose(&search, list);
 	for (size_t i = 0; i < search.found.len && !error; i++)
-		carve(list->items[0], &search.found.items[i]);
+		if (search.found.items[i].taken)
+			carve(list->items[0], &search.found.items[i]);
 	vec_free(&search.found);
 	return error ? error : ledger_commit(target->ledger);
 }
