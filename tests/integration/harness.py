@@ -83,6 +83,12 @@ class Target:
 		os.kill(self.pid, signal.SIGSTOP)
 		wait_until(lambda: all(state(self.pid, t) in "Tt" for t in threads(self.pid)), "stop of %d" % self.pid)
 
+	def settle(self, seconds=2):
+		"""Gives it time to fall asleep after it said READY: it may still touch memory on its way there."""
+		end = time.monotonic() + seconds
+		while self.running() and state(self.pid) == "R" and time.monotonic() < end:
+			time.sleep(0.01)
+
 	def resume(self):
 		os.kill(self.pid, signal.SIGCONT)
 
@@ -112,6 +118,14 @@ def wait_until(condition, what, seconds=PATIENCE):
 
 def threads(pid):
 	return [int(t) for t in os.listdir("/proc/%d/task" % pid)]
+
+
+def children(pid):
+	result = []
+	for tid in threads(pid):
+		with open("/proc/%d/task/%d/children" % (pid, tid)) as f:
+			result += map(int, f.read().split())
+	return result
 
 
 def state(pid, tid=None):
@@ -303,6 +317,7 @@ class Case(unittest.TestCase):
 		self.addCleanup(target.end)
 		if mark:
 			target.wait_ready(mark)
+			target.settle()
 		return target
 
 	def start_program(self, name, *args, flags=(), **popen):

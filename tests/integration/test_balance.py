@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import unittest
 
 import harness
@@ -92,11 +91,9 @@ class Programs(BalanceCase):
 			f.write("proxy_temp_path %s/proxy; scgi_temp_path %s/scgi; uwsgi_temp_path %s/uwsgi;\n" % ((place,) * 3))
 			f.write("server { listen unix:%s/socket; } }\n" % place)
 		target = self.start([nginx, "-p", place, "-c", place + "/conf"], mark=None)
-		def worker():
-			return subprocess.run(["pgrep", "-P", str(target.pid)], capture_output=True, text=True).stdout.split()
-		harness.wait_until(lambda: worker() or not target.running(), "nginx starts a worker")
+		harness.wait_until(lambda: not target.running() or harness.children(target.pid), "nginx starts a worker")
 		self.assertTrue(target.running(), target.error_text())
-		pid = int(worker()[0])
+		pid = harness.children(target.pid)[0]
 		harness.wait_until(lambda: harness.state(pid) == "S", "nginx's worker waits")
 		os.kill(pid, signal.SIGSTOP)
 		harness.wait_until(lambda: harness.state(pid) == "T", "nginx's worker stops")
