@@ -4,12 +4,12 @@
 cpython_layouts.py [--tables FILE.md] [-o FILE.def] PYTHON...   measure the interpreters (they need debug information);
                                                                 versions they don't cover come from the tables
 cpython_layouts.py --check FILE.md PYTHON...                    compare the interpreters with the tables
+cpython_layouts.py --save FILE.json PYTHON                      keep what was measured: FILE.json then stands for PYTHON
+                                                                (an interpreter of another root tree is measured there)
 Needs gdb with Python, and a C compiler for the macros.
 """
 import argparse
 import os
-import re
-import subprocess
 import sys
 
 import facts_table
@@ -28,6 +28,9 @@ HEAD = """\
  * What another version called differently has one name here: see tools/layouts/wanted.py for the table.
  */
 """
+
+# Macros that no build option changes.
+FLAVOURLESS = ("TPFLAGS_", "SSTATE_")
 
 
 def order(key):
@@ -55,19 +58,13 @@ def comment(text):
     return "\n/*\n" + "".join(" * %s\n" % row for row in rows) + " */\n"
 
 
-def build_id(path):
-    notes = subprocess.run(["readelf", "-n", path], stdout=subprocess.PIPE, universal_newlines=True).stdout
-    found = re.search(r"Build ID: (\w+)", notes)
-    return found.group(1) if found else "none"
-
-
 def provenance(measured):
     about = measured.about
     core = [f for f in measured.files if f in about["core"]]
     modules = sorted(os.path.basename(f).split(".")[0] for f in measured.files if f not in about["core"])
     return "CPython %s, %s, %s, %s, configured with %s. DWARF of %s, and of the modules %s, read by gdb %s." % (
         about["exact"], measured.flavour, about["machine"], about["compiler"], " ".join(about["options"]) or "defaults",
-        ", ".join("%s (build-id %s)" % (os.path.basename(f), build_id(f)) for f in core),
+        ", ".join("%s (build-id %s)" % (os.path.basename(f), measured.build_ids[f]) for f in core),
         " ".join(modules) or "(none)", measured.gdb)
 
 
@@ -102,6 +99,12 @@ def write(out, measured, table):
                 "header says: \"%s\" The tables have no sizes: those are as in the measured %s, or from "
                 "SIZES in facts_table.py." % (key + (table.source, newest[0]))))
             out.writelines(lines(*key, facts=known))
+            macros = groups[key[0], "gil"].headers if (key[0], "gil") in groups else {}
+            macros = {k: v for k, v in macros.items() if k not in known and k[1].startswith(FLAVOURLESS)}
+            if macros:
+                out.write(comment("CPython %s, %s: values of macros that the headers define the same for all builds." % key))
+                out.writelines(lines(*key, facts=macros))
+                known = {**macros, **known}
         if table:
             rest = constants(table, *key, known=known)
             if rest:
@@ -142,9 +145,14 @@ def main():
     parser.add_argument("--tables", metavar="FILE.md", help="tables to take other versions and constants from")
     parser.add_argument("--check", metavar="FILE.md", help="tables to compare with")
     parser.add_argument("-o", metavar="FILE.def", help="write here rather than to standard output")
-    parser.add_argument("python", nargs="+", help="interpreter with debug information")
+    parser.add_argument("--save", metavar="FILE.json", help="keep what was measured of one interpreter")
+    parser.add_argument("python", nargs="+", help="interpreter with debug information, or what --save wrote")
     options = parser.parse_args()
-    measured = [interpreter.measure(python) for python in options.python]
+    measured = [interpreter.load(python) if python.endswith(".json") else interpreter.measure(python)
+                for python in options.python]
+    if options.save:
+        measured[0].save(options.save)
+        return 0
     for one in measured:
         for name, files in one.conflicts:
             print("%s: %s differs between %s: left out" % (one.about["exact"], name, ", ".join(files)), file=sys.stderr)

@@ -41,7 +41,6 @@ class Table(object):
                     struct, columns = heading(line), None
                 elif not line.startswith("|"):
                     self.gc_heads(line)
-                    self.managed_flags(line)
                 elif struct and not line.startswith("|---"):
                     cells = [c.strip() for c in line.strip("|").split("|")]
                     if columns is None:
@@ -89,16 +88,6 @@ class Table(object):
             for version in span(match.group(4) + "-3.15"):
                 self.constants[version, "GC_HEAD_SIZE"] = int(match.group(3))
             self.constants["t", "GC_HEAD_SIZE"] = int(match.group(5))
-
-    def managed_flags(self, line):
-        """3.12+: bits 3|4 (MANAGED_WEAKREF|MANAGED_DICT) ... 3.13+: bit 2 INLINE_VALUES"""
-        for pattern, names in ((r"3\.12\+: bits (\d)\|(\d) \(MANAGED_WEAKREF\|MANAGED_DICT\)",
-                                ("TPFLAGS_MANAGED_WEAKREF", "TPFLAGS_MANAGED_DICT")),
-                               (r"3\.13\+: bit (\d) INLINE_VALUES", ("TPFLAGS_INLINE_VALUES",))):
-            match = re.search(pattern, line)
-            for version in ("3.14", "3.15") if match else ():  # the others are measured
-                for name, bit in zip(names, match.groups()):
-                    self.constants[version, name] = 1 << int(bit)
 
 
 def heading(line):

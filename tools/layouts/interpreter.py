@@ -1,6 +1,7 @@
 """Measure one CPython: what it says of itself, the DWARF of its files, the macros of its headers."""
 import json
 import os
+import re
 import subprocess
 import tempfile
 
@@ -43,7 +44,30 @@ class Measured(object):
         self.version = about["version"]
         self.flavour = "free-threaded" if about["free_threaded"] else "gil"
         self.facts, self.headers = {}, {}
-        self.conflicts, self.files, self.gdb = [], [], ""
+        self.conflicts, self.files, self.gdb, self.build_ids = [], [], "", {}
+
+    def save(self, path):
+        """For interpreters of another root tree, which are measured in there."""
+        kept = dict(vars(self), facts=sorted(map(list, self.facts.items())),
+                    headers=sorted(map(list, self.headers.items())))
+        with open(path, "w") as f:
+            json.dump(kept, f, indent=1, sort_keys=True)
+
+
+def load(path):
+    with open(path) as f:
+        kept = json.load(f)
+    result = Measured(kept["about"])
+    vars(result).update(kept)
+    for name in ("facts", "headers"):
+        setattr(result, name, {tuple(key): tuple(value) for key, value in kept[name]})
+    return result
+
+
+def build_id(path):
+    notes = subprocess.run(["readelf", "-n", path], stdout=subprocess.PIPE, universal_newlines=True).stdout
+    found = re.search(r"Build ID: (\w+)", notes)
+    return found.group(1) if found else "none"
 
 
 def measure(python):
@@ -88,6 +112,7 @@ def read_file(result, path, names):
         result.facts[("const", "ALIGNMENT")] = (0, 512 // classes, 0, 0)
     if len(result.facts) > before:
         result.files.append(path)
+        result.build_ids[path] = build_id(path)
 
 
 def run_gdb(path, names):
