@@ -34,6 +34,7 @@ enum fh_error_code {
 	FH_ERROR_SYSTEM,     /* the operating system refused */
 	FH_ERROR_FAULT,      /* an address that can't be read; see `address` */
 	FH_ERROR_QUERY,      /* wrong SQL */
+	FH_ERROR_INTERRUPTED, /* go_on() said so */
 };
 
 struct fh_error {
@@ -191,38 +192,51 @@ typedef bool fh_field_visitor(void *context, const char *name, const char *value
  * for a block that no runtime knows. */
 void fh_census_describe(struct fh_census *census, uint64_t address, fh_field_visitor *visit, void *context);
 
-/* ---- SQL ------------------------------------------------------------------ */
+/* ---- questions in SQL -------------------------------------------------------- */
+
+/* The tables are block, category, mapping, image, thread, arena, bin; each address is an integer. Rows are made
+ * while they are asked for, nothing is copied. SQL is SQLite's, read-only: SELECT (also WITH and EXPLAIN). */
 
 enum fh_value_type {
 	FH_VALUE_NULL,
 	FH_VALUE_INTEGER,
+	FH_VALUE_ADDRESS, /* an integer that comes straight from a column of addresses */
 	FH_VALUE_REAL,
 	FH_VALUE_TEXT,
-	FH_VALUE_ADDRESS, /* an integer that the tables declare as an address */
+	FH_VALUE_BYTES,
 };
 
 struct fh_value {
 	enum fh_value_type type;
-	int64_t integer; /* also an address, as its 64 bits */
+	int64_t integer;   /* also addresses: cast to uint64_t */
 	double real;
-	const char *text; /* only good during the call; `length` bytes */
+	const char *bytes; /* text (which ends with a NUL too) or bytes; valid during the call */
 	size_t length;
 };
 
+/* Set `size` to sizeof(struct fh_query_visitor). Any may be NULL; columns and row return false to stop. */
 struct fh_query_visitor {
-	/* Once, before the rows; may be NULL. False stops. */
-	bool (*columns)(void *context, size_t n, const char *const *names);
-	bool (*row)(void *context, size_t n, const struct fh_value *values);
+	size_t size;
+	/* Once, before the first row and also when there is none. */
+	bool (*columns)(void *context, const char *const *names, size_t n);
+	bool (*row)(void *context, const struct fh_value *values, size_t n);
+	/* Called often while a query runs; false ends it with FH_ERROR_INTERRUPTED. */
+	bool (*go_on)(void *context);
 };
 
-/* Runs one SELECT of SQLite's SQL over the tables (see fh_query_each_table). Wrong SQL is FH_ERROR_QUERY, with SQLite's
- * message and the names that exist. Nothing can be written. */
+/* Runs one statement. FH_ERROR_QUERY has SQLite's message and the names that exist. */
 struct fh_error *fh_query(struct fh_census *census, const char *sql, const struct fh_query_visitor *visitor,
 			  void *context);
+/* Visits the blocks for which an expression over the columns of `block` holds: what follows WHERE, so ORDER BY may
+ * follow it. go_on may be NULL; both get the context. */
+struct fh_error *fh_select(struct fh_census *census, const char *expression, fh_block_visitor *visit,
+			   bool (*go_on)(void *context), void *context);
 
-/* Every column of every table. */
-typedef bool fh_column_visitor(void *context, const char *table, const char *column, const char *title);
-void fh_query_each_column(fh_column_visitor *visit, void *context);
+/* What there is to ask: tables, their columns, and functions beyond SQLite's own. A line each. */
+typedef bool fh_name_visitor(void *context, const char *name, const char *description);
+void fh_query_each_table(fh_name_visitor *visit, void *context);
+void fh_query_each_column(const char *table, fh_name_visitor *visit, void *context);
+void fh_query_each_function(fh_name_visitor *visit, void *context);
 
 #ifdef __cplusplus
 }

@@ -1,117 +1,141 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/cleanup.h"
-#include "base/error.h"
 #include "cli/cli.h"
 
 #define DEFAULT_LIMIT 100
 
 static const struct emitter_column columns[] = {
-	{ "start", 0 }, { "end", 0 }, { "size", 0 }, { "domain", 0 }, { "kind", 0 }, { "detail", COLUMN_FLEXIBLE },
-	{ "resident", 0 }, { "bytes", 0 },
+	{ "start", 0 }, { "end", 0 }, { "size", 0 }, { "resident", COLUMN_OPTIONAL },
+	{ "domain", 0 }, { "kind", COLUMN_FLEXIBLE }, { "detail", COLUMN_OPTIONAL | COLUMN_FLEXIBLE },
 };
 
 #define N_COLUMNS (sizeof(columns) / sizeof(*columns))
 
 struct selection {
-	struct invocation *invocation;
-	uint64_t limit, shown, count, size;
+	struct session *session; /* the first, for session_goes_on() */
+	uint64_t limit;		 /* 0: none */
+	uint64_t count, shown;
+	struct fh_size size, rest; /* of all, and of those not shown */
 };
 
-static struct emitter_value text_value(const struct fh_value *value)
+static struct emitter_value emit_resident(const struct selection *selection, uint64_t resident)
 {
-	return value->type == FH_VALUE_TEXT ? emit_text(value->text) : emit_null();
+	return selection->session->info.has_resident ? emit_amount(resident) : emit_null();
 }
 
-static bool take_row(void *context, size_t n, const struct fh_value *values)
+static void show_block(struct selection *selection, const struct fh_block *block)
+{
+	struct emitter *e = &selection->session->emitter;
+
+	emitter_row(e, (struct emitter_value[N_COLUMNS]){
+		emit_address(block->start), emit_address(block->end), emit_amount(block->end - block->start),
+		emit_resident(selection, block->resident), emit_text(block->domain), emit_text(block->kind),
+		emit_text(block->detail) });
+	if (emitter_has_lines(e))
+		hexdump_block(selection->session, block, 16, emitter_note);
+}
+
+static bool take(void *context, const struct fh_block *block)
 {
 	struct selection *selection = context;
-	struct emitter_value cells[N_COLUMNS];
-	uint8_t bytes[16];
-	bool readable[16];
-	char line[80];
-	size_t got, want;
+	uint64_t size = block->end - block->start;
 
-	(void)n;
 	selection->count++;
-	selection->size += (uint64_t)values[2].integer;
-	if (selection->shown >= selection->limit)
-		return true;
-	selection->shown++;
-	want = (uint64_t)values[2].integer < sizeof(bytes) ? (size_t)values[2].integer : sizeof(bytes);
-	got = fh_census_read(selection->invocation->census, (uint64_t)values[0].integer, bytes, want);
-	for (size_t i = 0; i < sizeof(readable); i++)
-		readable[i] = i < got;
-	format_bytes(line, bytes, want, readable);
-	cells[0] = emit_address((uint64_t)values[0].integer);
-	cells[1] = emit_address((uint64_t)values[1].integer);
-	cells[2] = emit_amount((uint64_t)values[2].integer);
-	cells[3] = text_value(&values[3]);
-	cells[4] = text_value(&values[4]);
-	cells[5] = text_value(&values[5]);
-	cells[6] = values[6].type == FH_VALUE_NULL ? emit_null() : emit_amount((uint64_t)values[6].integer);
-	cells[7] = selection->invocation->format == &emitter_text ? emit_text(line) : emit_bytes(bytes, got);
-	emitter_row(&selection->invocation->emitter, cells);
-	return true;
+	selection->size.virtual_ += size;
+	selection->size.resident += block->resident;
+	if (!selection->limit || selection->shown < selection->limit) {
+		selection->shown++;
+		show_block(selection, block);
+	} else {
+		selection->rest.virtual_ += size;
+		selection->rest.resident += block->resident;
+	}
+	return !selection->session->emitter.error;
+}
+
+static void emit_sum(struct selection *selection, const char *label, const struct fh_size *size)
+{
+	struct emitter_value cells[N_COLUMNS] = { 0 };
+
+	cells[2] = emit_amount(size->virtual_);
+	cells[3] = emit_resident(selection, size->resident);
+	emitter_footer(&selection->session->emitter, label, cells);
+}
+
+static void emit_total(struct selection *selection, const char *key, uint64_t count, const struct fh_size *size)
+{
+	struct emitter *e = &selection->session->emitter;
+
+	emitter_object_begin(e, key);
+	emitter_value(e, "count", emit_amount(count));
+	emitter_value(e, "size", emit_amount(size->virtual_));
+	emitter_value(e, "resident", emit_resident(selection, size->resident));
+	emitter_object_end(e);
 }
 
 static void finish(struct selection *selection)
 {
-	struct emitter *e = &selection->invocation->emitter;
-	struct emitter_value cells[N_COLUMNS] = { 0 };
+	struct emitter *e = &selection->session->emitter;
+	uint64_t rest = selection->count - selection->shown;
 	char label[96];
 
-	if (selection->shown < selection->count) {
-		snprintf(label, sizeof(label), "... %" PRIu64 " more blocks (--limit N, --all)", selection->count - selection->shown);
-		emitter_footer(e, label, cells);
+	if (rest) {
+		snprintf(label, sizeof(label), "... %" PRIu64 " more block%s (--limit N, --all)", rest,
+			 rest == 1 ? "" : "s");
+		emit_sum(selection, label, &selection->rest);
 	}
-	cells[2] = emit_amount(selection->size);
-	snprintf(label, sizeof(label), "%" PRIu64 " blocks", selection->count);
-	emitter_footer(e, label, cells);
+	emitter_footer(e, NULL, NULL);
+	snprintf(label, sizeof(label), "%" PRIu64 " block%s", selection->count, selection->count == 1 ? "" : "s");
+	emit_sum(selection, label, &selection->size);
 	emitter_table_end(e);
-	emitter_object_begin(e, "total");
-	emitter_value(e, "count", emit_amount(selection->count));
-	emitter_value(e, "size", emit_amount(selection->size));
-	emitter_object_end(e);
-	emit_warnings(selection->invocation);
-	emitter_object_end(e);
+	emit_total(selection, "total", selection->count, &selection->size);
+	if (rest)
+		emit_total(selection, "rest", rest, &selection->rest);
 }
 
-static struct fh_error *run(struct invocation *invocation)
+static struct fh_error *run(struct session *session, char **arguments, size_t n)
 {
-	static const struct fh_query_visitor visitor = { .row = take_row };
-	struct selection selection = { .invocation = invocation, .limit = DEFAULT_LIMIT };
-	CLEANUP_FREE char *sql = NULL;
+	struct selection selection = {
+		.session = session,
+		.limit = given(session->settings, OPTION_LIMIT) ? session->settings->limit : DEFAULT_LIMIT,
+	};
+	struct fh_error *error;
 
-	if (invocation->all || invocation->limit == 0)
-		selection.limit = UINT64_MAX;
-	else if (invocation->limit > 0)
-		selection.limit = (uint64_t)invocation->limit;
-	/* The line breaks keep a comment in the expression from swallowing the parenthesis. */
-	if (asprintf(&sql, "SELECT start, \"end\", size, domain, kind, detail, resident FROM block WHERE (\n%s\n)",
-		     invocation->arguments[0]) < 0)
-		return error_no_memory();
-	emitter_object_begin(&invocation->emitter, NULL);
-	emitter_table_begin(&invocation->emitter, "rows", columns, N_COLUMNS);
-	TRY(fh_query(invocation->census, sql, &visitor, &selection));
+	(void)n;
+	if (given(session->settings, OPTION_ALL))
+		selection.limit = 0;
+	TRY(session_open(session, arguments[0]));
+	session->doing = "select";
+	emitter_object_begin(&session->emitter, NULL);
+	emitter_table_begin(&session->emitter, "rows", columns, N_COLUMNS, 0);
+	error = fh_select(session->census, arguments[1], take, session_goes_on, &selection);
+	if (error) {
+		if (error->code != FH_ERROR_INTERRUPTED) /* nothing was written yet, and nothing will be */
+			return error;
+		finish(&selection);
+		return error;
+	}
 	finish(&selection);
+	session_emit_warnings(session);
+	emitter_object_end(&session->emitter);
 	return NULL;
 }
 
 const struct command cmd_select = {
 	.name = "select",
 	.arguments = "TARGET EXPR",
-	.title = "the blocks for which an SQL expression holds",
-	.help = "EXPR is an expression of SQLite over the columns of the table block, for example\n"
+	.title = "the blocks for which an expression holds",
+	.text = "EXPR is what SQL has after WHERE, in SQLite's dialect, over the columns of a block. Put it in single quotes:\n"
 		"  'size == 1778224'\n"
 		"  'domain = \"python\" and kind = \"dict\" and size > 4096'\n"
-		"  'kind like \"%Package%\"'\n",
-	.min_arguments = 1,
-	.max_arguments = 1,
-	.options = OPTIONS_TARGET | OPTIONS_LIMIT | OPTIONS_ALL,
+		"  'kind like \"%Package%\" order by size desc'\n"
+		"  'start <= 0x7f12c0de and end > 0x7f12c0de'\n"
+		"Text shows each block's first bytes below it, from where its owner's data begin. What the limit leaves out is\n"
+		"counted, and the last line sums all.",
+	.options = OPTIONS_OF_TARGETS | OPTION_BIT(OPTION_ALL) | OPTION_BIT(OPTION_LIMIT),
+	.least = 2,
+	.most = 2,
 	.run = run,
 };

@@ -1,27 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "cli/cli.h"
-#include "output/escape.h"
 
-static void tell(struct invocation *invocation, const char *name, struct emitter_value value)
+#define MOST_BYTES 64
+
+static const struct emitter_column columns[] = { { "field", 0 }, { "value", COLUMN_FLEXIBLE } };
+static const char *const states[] = {
+	[FH_MAPPED] = "mapped", [FH_LIVE] = "live", [FH_FREE] = "free", [FH_OVERHEAD] = "overhead",
+};
+
+/* Text and CSV have all in one table; in JSON they are keys. */
+static void tell(struct session *session, const char *name, struct emitter_value value)
 {
-	struct buffer text = { 0 };
+	if (session->emitter.format->value)
+		emitter_value(&session->emitter, name, value);
+	else
+		emitter_row(&session->emitter, (struct emitter_value[]){ emit_text(name), value });
+}
 
-	emitter_value(&invocation->emitter, name, value);
-	if (!emitter_has_lines(&invocation->emitter))
-		return;
-	switch (value.type) {
-	case EMIT_ADDRESS: buffer_format(&text, "0x%" PRIx64, value.amount); break;
-	case EMIT_AMOUNT: buffer_amount(&text, value.amount); break;
-	case EMIT_TEXT: escape_terminal(&text, value.text, value.len, invocation->emitter.utf8); break;
-	default: buffer_string(&text, "-");
-	}
-	emitter_line(&invocation->emitter, "%-12s %s", name, buffer_c_string(&text));
-	buffer_deinit(&text);
+static void tell_figure(struct session *session, const char *name, uint64_t figure)
+{
+	tell(session, name, session->info.has_resident ? emit_amount(figure) : emit_null());
+}
+
+static void tell_block(struct session *session, const struct fh_block *block)
+{
+	struct fh_mapping mapping = { .path = NULL };
+	struct fh_image image = { .name = NULL };
+
+	fh_census_find_mapping(session->census, block->start, &mapping);
+	fh_census_find_image(session->census, block->start, &image);
+	tell(session, "start", emit_address(block->start));
+	tell(session, "end", emit_address(block->end));
+	tell(session, "size", emit_amount(block->end - block->start));
+	tell_figure(session, "resident", block->resident);
+	tell_figure(session, "swapped", block->swapped);
+	tell(session, "domain", emit_text(block->domain));
+	tell(session, "kind", emit_text(block->kind));
+	tell(session, "detail", emit_text(block->detail));
+	tell(session, "state", emit_text(states[block->state]));
+	tell(session, "head", emit_amount(block->head));
+	tell(session, "mapping", emit_text(mapping.path));
+	tell(session, "permissions", emit_text(mapping.permissions));
+	tell(session, "module", emit_text(image.name));
 }
 
 static bool take_field(void *context, const char *name, const char *value)
@@ -30,56 +53,47 @@ static bool take_field(void *context, const char *name, const char *value)
 	return true;
 }
 
-static void show_bytes(struct invocation *invocation, const struct fh_block *block)
+static void add_line(struct emitter *emitter, const char *line)
 {
-	uint8_t bytes[64];
-	size_t want = block->end - block->start < sizeof(bytes) ? (size_t)(block->end - block->start) : sizeof(bytes);
-	size_t got = fh_census_read(invocation->census, block->start, bytes, want);
-
-	emitter_value(&invocation->emitter, "bytes", emit_bytes(bytes, got));
-	for (size_t at = 0; at < want && emitter_has_lines(&invocation->emitter); at += 16) {
-		bool readable[16];
-		char line[80];
-
-		for (size_t i = 0; i < 16; i++)
-			readable[i] = at + i < got;
-		format_bytes(line, bytes + at, want - at < 16 ? want - at : 16, readable);
-		emitter_line(&invocation->emitter, "%016" PRIx64 "  %s", block->start + at, line);
-	}
+	emitter_line(emitter, "%s", line);
 }
 
-static struct fh_error *run(struct invocation *invocation)
+static void tell_bytes(struct session *session, const struct fh_block *block)
 {
-	static const char *const states[] = { "mapped", "live", "free", "overhead" };
-	struct emitter *e = &invocation->emitter;
-	struct fh_mapping mapping;
-	struct fh_image image;
+	uint8_t bytes[MOST_BYTES];
+	uint64_t head = block->head < block->end - block->start ? block->head : 0;
+	uint64_t len = block->end - block->start - head;
+
+	len = fh_census_read(session->census, block->start + head, bytes, len < sizeof(bytes) ? len : sizeof(bytes));
+	emitter_value(&session->emitter, "bytes", emit_bytes(bytes, (size_t)len));
+	emitter_line(&session->emitter, "%s", "");
+	if (emitter_has_lines(&session->emitter))
+		hexdump_block(session, block, MOST_BYTES, add_line);
+}
+
+static struct fh_error *run(struct session *session, char **arguments, size_t n)
+{
+	struct emitter *e = &session->emitter;
 	struct fh_block block;
-	struct fh_info info;
 	uint64_t address;
 
-	TRY(parse_number("ADDR", invocation->arguments[0], &address));
-	if (!fh_census_find_block(invocation->census, address, &block))
-		return error_create(FH_ERROR_NOT_FOUND, "0x%" PRIx64 ": the target has no memory there; see freehold sql %s "
-				    "'select * from mapping'", address, invocation->target);
-	fh_census_info(invocation->census, &info);
+	(void)n;
+	TRY(parse_number("ADDR", arguments[1], &address));
+	TRY(session_open(session, arguments[0]));
+	if (!fh_census_find_block(session->census, address, &block))
+		return error_create(FH_ERROR_NOT_FOUND, "0x%" PRIx64 ": the target has no memory there; see the table "
+				    "mapping of freehold sql", address);
 	emitter_object_begin(e, NULL);
-	tell(invocation, "start", emit_address(block.start));
-	tell(invocation, "end", emit_address(block.end));
-	tell(invocation, "size", emit_amount(block.end - block.start));
-	tell(invocation, "resident", info.has_resident ? emit_amount(block.resident) : emit_null());
-	tell(invocation, "domain", emit_text(block.domain));
-	tell(invocation, "kind", emit_text(block.kind));
-	tell(invocation, "detail", emit_text(block.detail));
-	tell(invocation, "state", emit_text(states[block.state]));
-	tell(invocation, "header", emit_amount(block.head));
-	tell(invocation, "mapping", fh_census_find_mapping(invocation->census, address, &mapping) ? emit_text(mapping.path) : emit_null());
-	tell(invocation, "module", fh_census_find_image(invocation->census, address, &image) ? emit_text(image.name) : emit_null());
+	if (!e->format->value)
+		emitter_table_begin(e, NULL, columns, sizeof(columns) / sizeof(*columns), 0);
+	tell_block(session, &block);
 	emitter_object_begin(e, "fields");
-	fh_census_describe(invocation->census, address, take_field, invocation);
+	fh_census_describe(session->census, address, take_field, session);
 	emitter_object_end(e);
-	show_bytes(invocation, &block);
-	emit_warnings(invocation);
+	if (!e->format->value)
+		emitter_table_end(e);
+	tell_bytes(session, &block);
+	session_emit_warnings(session);
 	emitter_object_end(e);
 	return NULL;
 }
@@ -88,9 +102,10 @@ const struct command cmd_show = {
 	.name = "show",
 	.arguments = "TARGET ADDR",
 	.title = "one block: what it is, and its fields",
-	.help = "ADDR is any address inside of the block, decimal or hexadecimal with 0x.\n",
-	.min_arguments = 1,
-	.max_arguments = 1,
-	.options = OPTIONS_TARGET,
+	.text = "ADDR is any address in the block, decimal or hexadecimal with 0x. What the language runtime knows of it follows: its\n"
+		"type, length, value. Below are its first bytes, from where its owner's data begin.",
+	.options = OPTIONS_OF_TARGETS,
+	.least = 2,
+	.most = 2,
 	.run = run,
 };

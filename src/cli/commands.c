@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stddef.h>
+#include <string.h>
 
 #include "cli/cli.h"
 
@@ -11,3 +11,11 @@ const struct command *const commands[] = {
 	&cmd_sql,
 	NULL,
 };
+
+const struct command *command_find(const char *name)
+{
+	for (size_t i = 0; commands[i]; i++)
+		if (strcmp(commands[i]->name, name) == 0)
+			return commands[i];
+	return NULL;
+}

@@ -1,93 +1,136 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "output/escape.h"
 
-static bool print_warning(void *context, const char *text)
+/* A descriptor that is closed would be given to the next file that is opened, and that written to. In its
+ * place comes one that can't be written. */
+static void fill_standard_descriptors(void)
 {
-	(void)context;
-	print_error("warning: %s", text);
-	return true;
+	for (int fd = 0; fd <= 2; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != fd)
+			_exit(STATUS_FAILED);
 }
 
-static size_t terminal_width(void)
+static const char *next_command(size_t i)
 {
-	struct winsize size;
-
-	if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
-		return size.ws_col;
-	return 0;
+	return commands[i] ? commands[i]->name : NULL;
 }
 
-static int report(struct fh_error *error)
+/* The first word is a command, or the target of a census. */
+static struct fh_error *choose_command(char ***words, size_t *n, const struct command **ret)
 {
-	int status = error->code == FH_ERROR_USAGE || error->code == FH_ERROR_QUERY ? EXIT_USAGE : EXIT_COULD_NOT;
+	const char *first = *n ? (*words)[0] : "", *nearest;
 
-	progress_clear();
-	print_error("%s", error->message);
-	fh_error_destroy(error);
-	return status;
-}
-
-static int finish(struct invocation *invocation)
-{
-	struct fh_info info;
-	bool written = emitter_finish(&invocation->emitter);
-	int error = invocation->emitter.error;
-
-	emitter_deinit(&invocation->emitter);
-	if (!written && error != EPIPE) {
-		print_error("can't write the output: %s", strerror(error));
-		return EXIT_COULD_NOT;
+	*ret = command_find(first);
+	if (*ret) {
+		(*words)++;
+		(*n)--;
+		return NULL;
 	}
-	fh_census_info(invocation->census, &info);
-	return info.damaged ? EXIT_DAMAGED : EXIT_DONE;
+	*ret = &cmd_census;
+	if (*n == 0 || access(first, F_OK) == 0 || strspn(first, "0123456789") == strlen(first))
+		return NULL;
+	nearest = nearest_name(first, next_command);
+	if (nearest)
+		return error_create(FH_ERROR_USAGE, "%s: there is no such command or file; did you mean %s?", first,
+				    nearest);
+	if (*n > 1)
+		return error_create(FH_ERROR_USAGE, "%s: there is no such command or file; see freehold --help", first);
+	return NULL; /* whoever opens it says what is wrong */
 }
 
-static int run(struct invocation *invocation)
+static struct fh_error *check_usage(const struct command *command, const struct settings *settings, size_t n)
 {
-	struct fh_error *error = fh_census_open(invocation->target, &invocation->options, &invocation->census);
-	int status;
+	unsigned wrong = settings->given & ~(command->options | OPTIONS_OF_ALL);
 
-	if (error)
-		return report(error);
-	progress_clear();
-	fh_census_each_warning(invocation->census, print_warning, NULL);
-	emitter_init(&invocation->emitter, invocation->format, STDOUT_FILENO);
-	invocation->emitter.width = terminal_width();
-	invocation->emitter.utf8 = true;
-	error = invocation->command->run(invocation);
-	if (error) {
-		emitter_deinit(&invocation->emitter);
-		status = report(error);
-	} else {
-		status = finish(invocation);
+	for (size_t i = 0; i < N_OPTIONS; i++)
+		if (wrong & OPTION_BIT(i))
+			return error_create(FH_ERROR_USAGE, "%s has no option --%s; see freehold %s --help",
+					    command->name, option_table[i].name, command->name);
+	if (n < command->least)
+		return error_create(FH_ERROR_USAGE, "%s needs %s; see freehold %s --help", command->name,
+				    command->arguments, command->name);
+	if (n > command->most)
+		return error_create(FH_ERROR_USAGE, "%s takes only %s; see freehold %s --help", command->name,
+				    command->arguments, command->name);
+	return NULL;
+}
+
+static struct fh_error *run(int argc, char **argv, struct session *session, struct settings *settings)
+{
+	const struct command *command;
+	char **words;
+	size_t n;
+
+	TRY(options_parse(argc, argv, settings, &words, &n));
+	if (given(settings, OPTION_VERSION)) {
+		session_init(session, &(struct settings){ .format = &emitter_text });
+		emitter_line(&session->emitter, "freehold %s", FH_VERSION);
+		return NULL;
 	}
-	fh_census_destroy(invocation->census);
-	return status;
+	if (n == 0 && given(settings, OPTION_HELP)) {
+		session_init(session, &(struct settings){ .format = &emitter_text });
+		help_program(&session->emitter);
+		return NULL;
+	}
+	if (n == 0)
+		return error_create(FH_ERROR_USAGE, "whose memory? Give the id of a process, or a core file; "
+				    "see freehold --help");
+	TRY(choose_command(&words, &n, &command));
+	if (given(settings, OPTION_HELP)) {
+		session_init(session, &(struct settings){ .format = &emitter_text });
+		help_command(&session->emitter, command);
+		return NULL;
+	}
+	TRY(check_usage(command, settings, n));
+	session_init(session, settings);
+	return command->run(session, words, n);
+}
+
+/* What has come is shown, then the shell is told as if the signal had ended us. */
+static void end_interrupted(struct session *session)
+{
+	emitter_finish(&session->emitter);
+	complain("", "interrupted");
+	signal(SIGINT, SIG_DFL);
+	raise(SIGINT);
+}
+
+static int status_of(const struct fh_error *error)
+{
+	return error->code == FH_ERROR_USAGE || error->code == FH_ERROR_QUERY ? STATUS_USAGE : STATUS_FAILED;
 }
 
 int main(int argc, char **argv)
 {
-	struct invocation invocation;
+	struct settings settings;
+	struct session session = { .emitter.format = &emitter_text };
+	struct fh_error *error;
+	bool quiet = false;
+	int status = STATUS_DONE;
 
-	signal(SIGPIPE, SIG_IGN);
-	if (!options_parse(argc, argv, &invocation))
-		return EXIT_USAGE;
-	if (invocation.version) {
-		printf("freehold %s\n", FH_VERSION);
-		return EXIT_DONE;
+	fill_standard_descriptors();
+	setlocale(LC_CTYPE, "");
+	error = run(argc, argv, &session, &settings);
+	if (!error)
+		error = session_finish(&session, &quiet);
+	progress_end(&session.progress);
+	if (error && error->code == FH_ERROR_INTERRUPTED)
+		end_interrupted(&session);
+	if (error) {
+		if (!quiet)
+			complain("", error->message);
+		status = status_of(error);
+		fh_error_destroy(error);
+	} else if (session.damaged || (session.census && session.info.damaged)) {
+		status = STATUS_DAMAGED;
 	}
-	if (invocation.help) {
-		options_help(optind < argc && strcmp(argv[optind], invocation.command->name) == 0 ? invocation.command : NULL);
-		return EXIT_DONE;
-	}
-	invocation.options.progress = progress_show;
-	return run(&invocation);
+	session_deinit(&session);
+	return status;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -6,199 +7,225 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "view/rows.h"
 
-/* The one table of options: parsing and help are made from it. */
-static const struct option_text {
-	const char *name, *argument, *title;
-	unsigned group; /* 0: every command has it */
-} option_texts[] = {
-	{ "all", NULL, "no limit on the rows", OPTIONS_ALL },
-	{ "by", "WHAT", "group by domain, kind, detail, size, mapping or module", OPTIONS_ROWS },
-	{ "exe", "FILE", "core files: the executable, where it moved", OPTIONS_TARGET },
-	{ "format", "FORMAT", "text, json or csv", OPTIONS_TARGET },
-	{ "help", NULL, "this help", 0 },
-	{ "limit", "N", "at most N rows (100 unless told; 0: all)", OPTIONS_LIMIT },
-	{ "low-memory", NULL, "make no copy: the target waits for the analysis", OPTIONS_TARGET },
-	{ "reverse", NULL, "sort the other way round", OPTIONS_ROWS },
-	{ "sort", "COLUMN", "sort by any column of the table", OPTIONS_ROWS },
-	{ "swapped", NULL, "also read what is swapped out, which swaps it in", OPTIONS_TARGET },
-	{ "sysroot", "DIRECTORY", "core files: where the target's file system is", OPTIONS_TARGET },
-	{ "top", "N", "the first N rows only", OPTIONS_ROWS },
-	{ "version", NULL, "the program's version", 0 },
-};
+/* ---- values ------------------------------------------------------------------- */
 
-#define N_OPTIONS (sizeof(option_texts) / sizeof(*option_texts))
-
-static const struct command *find_command(const char *name)
+struct fh_error *parse_number(const char *what, const char *text, uint64_t *ret)
 {
-	for (size_t i = 0; commands[i]; i++)
-		if (strcmp(commands[i]->name, name) == 0)
-			return commands[i];
-	return NULL;
-}
-
-static bool parse_count(const char *name, const char *text, long *ret)
-{
+	bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+	const char *digits = hex ? text + 2 : text;
 	char *end;
 
 	errno = 0;
-	*ret = strtol(text, &end, 10);
-	if (errno || end == text || *end || *ret < 0) {
-		print_error("--%s: '%s' is no number of rows", name, text);
-		return false;
-	}
-	return true;
+	*ret = strtoull(digits, &end, hex ? 16 : 10);
+	if (!isxdigit((unsigned char)*digits) || *end || errno)
+		return error_create(FH_ERROR_USAGE, "%s: '%s' is no number: decimal, or hexadecimal with 0x before it",
+				    what, text);
+	return NULL;
 }
 
-static bool parse_format(const char *text, struct invocation *ret)
+static const char *next_format(size_t i)
 {
-	ret->format = emitter_format_find(text);
-	if (!ret->format)
-		print_error("--format: '%s' is none of text, json, csv", text);
-	return ret->format;
+	return emitter_formats[i] ? emitter_formats[i]->name : NULL;
 }
 
-static bool apply(const char *name, const char *value, struct invocation *ret)
+static const char *next_grouping(size_t i)
 {
-	if (strcmp(name, "all") == 0)
-		ret->all = true;
-	else if (strcmp(name, "by") == 0)
-		ret->by = value;
-	else if (strcmp(name, "exe") == 0)
-		ret->options.exe = value;
-	else if (strcmp(name, "format") == 0)
-		return parse_format(value, ret);
-	else if (strcmp(name, "help") == 0)
-		ret->help = true;
-	else if (strcmp(name, "limit") == 0)
-		return parse_count(name, value, &ret->limit);
-	else if (strcmp(name, "low-memory") == 0)
-		ret->options.low_memory = true;
-	else if (strcmp(name, "reverse") == 0)
-		ret->reverse = true;
-	else if (strcmp(name, "sort") == 0)
-		ret->sort = value;
-	else if (strcmp(name, "swapped") == 0)
-		ret->options.swapped = true;
-	else if (strcmp(name, "sysroot") == 0)
-		ret->options.sysroot = value;
-	else if (strcmp(name, "top") == 0)
-		return parse_count(name, value, &ret->top);
-	else if (strcmp(name, "version") == 0)
-		ret->version = true;
-	return true;
+	return view_groupings[i] ? view_groupings[i]->name : NULL;
 }
 
-static void list_commands(FILE *file)
+/* An error that lists the names that there are. */
+static struct fh_error *wrong_value(const char *option, const char *value, const char *(*next)(size_t i))
 {
-	fprintf(file, "commands:");
-	for (size_t i = 0; commands[i]; i++)
-		fprintf(file, "%s%s", i ? ", " : " ", commands[i]->name);
-	fprintf(file, "\n");
+	struct buffer names = { 0 };
+	struct fh_error *error;
+
+	for (size_t i = 0; next(i); i++)
+		buffer_format(&names, "%s%s", i ? ", " : "", next(i));
+	error = error_create(FH_ERROR_USAGE, "--%s: '%s' is none of %s", option, value, buffer_c_string(&names));
+	buffer_deinit(&names);
+	return error;
 }
 
-/* The command, the target and what follows it. */
-static bool take_words(char **words, int n, struct invocation *ret)
+static struct fh_error *take_format(struct settings *settings, const char *value)
 {
-	const struct command *command = n > 0 ? find_command(words[0]) : NULL;
-
-	ret->command = command ? command : &cmd_census;
-	if (command) {
-		words++;
-		n--;
-	}
-	if (ret->help || ret->version)
-		return true;
-	if (n == 0) {
-		print_error("%s: which target? Name a process id or a core file", command ? command->name : "usage");
-		options_help(command);
-		return false;
-	}
-	ret->target = words[0];
-	ret->arguments = (const char *const *)words + 1;
-	ret->n_arguments = n - 1;
-	if (ret->n_arguments < ret->command->min_arguments || ret->n_arguments > ret->command->max_arguments) {
-		if (!command && ret->n_arguments > 0)
-			print_error("'%s' is no command", words[0]);
-		else
-			print_error("usage: freehold %s %s", ret->command->name, ret->command->arguments);
-		list_commands(stderr);
-		return false;
-	}
-	return true;
+	settings->format = emitter_format_find(value);
+	return settings->format ? NULL : wrong_value("format", value, next_format);
 }
 
-static bool check_groups(const bool *given, const struct command *command)
+static struct fh_error *take_by(struct settings *settings, const char *value)
 {
-	for (size_t i = 0; i < N_OPTIONS; i++)
-		if (given[i] && option_texts[i].group && !(command->options & option_texts[i].group)) {
-			print_error("%s does not take --%s; see freehold %s --help", command->name, option_texts[i].name,
-				    command->name);
-			return false;
-		}
-	return true;
+	settings->by = view_grouping_find(value);
+	return settings->by ? NULL : wrong_value("by", value, next_grouping);
 }
 
-bool options_parse(int argc, char **argv, struct invocation *ret)
+static struct fh_error *take_sort(struct settings *settings, const char *value)
 {
-	struct option longs[N_OPTIONS + 1] = { 0 };
-	bool given[N_OPTIONS] = { false };
-	int c, at;
+	settings->sort = value;
+	return NULL;
+}
 
-	*ret = (struct invocation){ .options = { .size = sizeof(struct fh_options) }, .format = &emitter_text,
-				    .top = -1, .limit = -1 };
-	for (size_t i = 0; i < N_OPTIONS; i++)
-		longs[i] = (struct option){ option_texts[i].name, option_texts[i].argument ? required_argument : no_argument,
-					    NULL, 0 };
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":hV", longs, &at)) != -1) {
-		if (c == 'h') {
-			ret->help = true;
-		} else if (c == 'V') {
-			ret->version = true;
-		} else if (c == ':') {
-			print_error("%s needs a value", argv[optind - 1]);
-			return false;
-		} else if (c == '?') {
-			print_error("unknown option %s; see freehold --help", argv[optind - 1]);
-			return false;
-		} else {
-			given[at] = true;
-			if (!apply(option_texts[at].name, optarg, ret))
-				return false;
+static struct fh_error *take_exe(struct settings *settings, const char *value)
+{
+	settings->exe = value;
+	return NULL;
+}
+
+static struct fh_error *take_sysroot(struct settings *settings, const char *value)
+{
+	settings->sysroot = value;
+	return NULL;
+}
+
+static struct fh_error *take_top(struct settings *settings, const char *value)
+{
+	return parse_number("--top", value, &settings->top);
+}
+
+static struct fh_error *take_limit(struct settings *settings, const char *value)
+{
+	return parse_number("--limit", value, &settings->limit);
+}
+
+const struct option_description option_table[N_OPTIONS] = {
+	[OPTION_ALL] = { "all", NULL, 'a', "show all rows", NULL },
+	[OPTION_BY] = { "by", "WHAT", 'b', "what makes a row (default: detail)", take_by },
+	[OPTION_EXE] = { "exe", "FILE", 0, "core files: the executable, where it has moved", take_exe },
+	[OPTION_FORMAT] = { "format", "FORMAT", 'f', "how to print it (default: text)", take_format },
+	[OPTION_HELP] = { "help", NULL, 'h', "show this help and exit", NULL },
+	[OPTION_LIMIT] = { "limit", "N", 'n', "show N blocks at most, 0: all (default: 100)", take_limit },
+	[OPTION_LOW_MEMORY] = { "low-memory", NULL, 0,
+				"live processes: make no copy; the process waits for the analysis", NULL },
+	[OPTION_REVERSE] = { "reverse", NULL, 'r', "the other way round", NULL },
+	[OPTION_SORT] = { "sort", "COLUMN", 's', "sort by a column (default: the largest first)", take_sort },
+	[OPTION_SWAPPED] = { "swapped", NULL, 0, "also read what is swapped out (this swaps it in)", NULL },
+	[OPTION_SYSROOT] = { "sysroot", "DIR", 0, "core files: where the root of their file system is", take_sysroot },
+	[OPTION_TOP] = { "top", "N", 't', "show N rows (default: what fits; 0: all)", take_top },
+	[OPTION_VERSION] = { "version", NULL, 'V', "show the version and exit", NULL },
+};
+
+/* ---- parsing --------------------------------------------------------------------- */
+
+static const char *next_option(size_t i)
+{
+	return i < N_OPTIONS ? option_table[i].name : NULL;
+}
+
+/* Edits (letters added, removed or changed) from one name to another; names are short. */
+static size_t distance(const char *a, const char *b)
+{
+	size_t n = strlen(b), row[64];
+
+	if (n >= sizeof(row) / sizeof(*row))
+		return SIZE_MAX;
+	for (size_t j = 0; j <= n; j++)
+		row[j] = j;
+	for (size_t i = 1; a[i - 1]; i++) {
+		size_t diagonal = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= n; j++) {
+			size_t best = diagonal + (a[i - 1] != b[j - 1]);
+
+			best = row[j] + 1 < best ? row[j] + 1 : best;
+			best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+			diagonal = row[j];
+			row[j] = best;
 		}
 	}
-	return take_words(argv + optind, argc - optind, ret) && check_groups(given, ret->command);
+	return row[n];
 }
 
-void options_help(const struct command *command)
+const char *nearest_name(const char *wrong, const char *(*next)(size_t i))
 {
-	unsigned groups = command ? command->options : ~0u;
+	const char *best = NULL;
+	size_t best_distance = 3; /* more than two slips is another word */
 
-	if (command) {
-		printf("usage: freehold %s %s\n%s\n", command->name, command->arguments, command->title);
-		if (command->help)
-			printf("\n%s", command->help);
-	} else {
-		printf("usage: freehold [COMMAND] TARGET [ARGUMENTS] [OPTIONS]\n"
-		       "Shows where the memory of a process is, and who holds it. TARGET is a process id or a core file.\n\n");
-		for (size_t i = 0; commands[i]; i++) {
-			char line[64];
+	for (size_t i = 0; next(i); i++) {
+		size_t d = distance(wrong, next(i));
 
-			snprintf(line, sizeof(line), "%s %s", commands[i]->name, commands[i]->arguments);
-			printf("  %-28s %s\n", line, commands[i]->title);
+		if (d < best_distance && d < strlen(next(i))) {
+			best_distance = d;
+			best = next(i);
 		}
 	}
-	printf("\noptions\n");
-	for (size_t i = 0; i < N_OPTIONS; i++) {
-		char line[64];
+	return best;
+}
 
-		if (option_texts[i].group && !(groups & option_texts[i].group))
+static struct fh_error *unknown_option(const char *word)
+{
+	char name[64];
+	const char *nearest;
+
+	if (strncmp(word, "--", 2) != 0)
+		return error_create(FH_ERROR_USAGE, "%s: there is no such option; see freehold --help", word);
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
+	nearest = nearest_name(name, next_option);
+	if (nearest)
+		return error_create(FH_ERROR_USAGE, "--%s: there is no such option; did you mean --%s?", name, nearest);
+	return error_create(FH_ERROR_USAGE, "--%s: there is no such option; see freehold --help", name);
+}
+
+/* The tables that getopt_long() wants. */
+static void make_getopt(struct option *longs, char *letters)
+{
+	*letters++ = ':'; /* a missing argument is told apart */
+	for (int i = 0; i < N_OPTIONS; i++) {
+		const struct option_description *o = &option_table[i];
+
+		longs[i] = (struct option){ o->name, o->argument ? required_argument : no_argument, NULL, 256 + i };
+		if (!o->letter)
 			continue;
-		snprintf(line, sizeof(line), "--%s%s%s", option_texts[i].name, option_texts[i].argument ? " " : "",
-			 option_texts[i].argument ? option_texts[i].argument : "");
-		printf("  %-28s %s\n", line, option_texts[i].title);
+		*letters++ = o->letter;
+		if (o->argument)
+			*letters++ = ':';
 	}
-	printf("\nexit status: 0 done, 1 could not, 2 wrong usage, 3 done but something was unreadable or corrupt\n");
+	longs[N_OPTIONS] = (struct option){ 0 };
+	*letters = '\0';
+}
+
+static int option_of(int code)
+{
+	if (code >= 256)
+		return code - 256;
+	for (int i = 0; i < N_OPTIONS; i++)
+		if (option_table[i].letter == code)
+			return i;
+	return -1;
+}
+
+/* The message for what getopt_long() refused at argv[at]. */
+static struct fh_error *refused_option(int code, char **argv, int at)
+{
+	char letter[3] = { '-', (char)optopt, '\0' };
+
+	if (code == ':' && option_of(optopt) >= 0)
+		return error_create(FH_ERROR_USAGE, "--%s needs a value: %s", option_table[option_of(optopt)].name,
+				    option_table[option_of(optopt)].argument);
+	if (optopt >= 256) /* a long one without an argument was given one */
+		return error_create(FH_ERROR_USAGE, "--%s takes no value", option_table[option_of(optopt)].name);
+	return unknown_option(optopt ? letter : argv[at]);
+}
+
+struct fh_error *options_parse(int argc, char **argv, struct settings *ret, char ***ret_words, size_t *ret_n)
+{
+	struct option longs[N_OPTIONS + 1];
+	char letters[2 * N_OPTIONS + 2];
+	int code;
+
+	*ret = (struct settings){ .format = &emitter_text };
+	make_getopt(longs, letters);
+	opterr = 0;
+	while ((code = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+		int id = option_of(code);
+
+		if (code == '?' || code == ':' || id < 0)
+			return refused_option(code, argv, optind - 1);
+		ret->given |= OPTION_BIT(id);
+		if (option_table[id].take)
+			TRY(option_table[id].take(ret, optarg));
+	}
+	*ret_words = argv + optind;
+	*ret_n = (size_t)(argc - optind);
+	return NULL;
 }

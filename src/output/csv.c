@@ -9,6 +9,8 @@
 static void table_begin(struct emitter *e, const char *key)
 {
 	(void)key;
+	if (e->table_flags & TABLE_ASIDE)
+		return;
 	for (size_t i = 0; i < e->n_columns; i++) {
 		if (i)
 			buffer_char(&e->out, ',');
@@ -34,6 +36,9 @@ static void add_cell(struct emitter *e, const struct emitter_value *cell)
 	case EMIT_REAL:
 		buffer_format(&e->out, "%.15g", cell->real);
 		break;
+	case EMIT_PERCENT:
+		buffer_format(&e->out, "%.1f", cell->real);
+		break;
 	case EMIT_BOOL:
 		buffer_string(&e->out, cell->boolean ? "true" : "false");
 		break;
@@ -49,6 +54,8 @@ static void add_cell(struct emitter *e, const struct emitter_value *cell)
 
 static void row(struct emitter *e, const struct emitter_value *cells)
 {
+	if (e->table_flags & TABLE_ASIDE)
+		return;
 	for (size_t i = 0; i < e->n_columns; i++) {
 		if (i)
 			buffer_char(&e->out, ',');

@@ -106,8 +106,10 @@ void emitter_value(struct emitter *emitter, const char *key, struct emitter_valu
 		emitter->format->value(emitter, key, &value);
 }
 
-void emitter_table_begin(struct emitter *emitter, const char *key, const struct emitter_column *columns, size_t n)
+void emitter_table_begin(struct emitter *emitter, const char *key, const struct emitter_column *columns, size_t n,
+			 unsigned flags)
 {
+	emitter->table_flags = flags;
 	emitter->columns = columns;
 	emitter->n_columns = n < EMITTER_COLUMNS ? n : EMITTER_COLUMNS;
 	emitter->format->table_begin(emitter, key);
@@ -117,6 +119,12 @@ void emitter_row(struct emitter *emitter, const struct emitter_value *cells)
 {
 	emitter->format->row(emitter, cells);
 	emitter_flush(emitter, false);
+}
+
+void emitter_note(struct emitter *emitter, const char *text)
+{
+	if (emitter->format->note)
+		emitter->format->note(emitter, text);
 }
 
 void emitter_footer(struct emitter *emitter, const char *label, const struct emitter_value *cells)

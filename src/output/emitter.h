@@ -22,6 +22,7 @@ enum emitter_type {
 	EMIT_AMOUNT,  /* bytes, or a number of things: with separators in text */
 	EMIT_INTEGER, /* signed; a number that is not counted with */
 	EMIT_REAL,
+	EMIT_PERCENT, /* real, with one decimal */
 	EMIT_BOOL,
 	EMIT_ADDRESS, /* "0x..." */
 	EMIT_BYTES,   /* in hex */
@@ -59,6 +60,10 @@ static inline struct emitter_value emit_real(double real)
 {
 	return (struct emitter_value){ .type = EMIT_REAL, .real = real };
 }
+static inline struct emitter_value emit_percent(double percent)
+{
+	return (struct emitter_value){ .type = EMIT_PERCENT, .real = percent };
+}
 static inline struct emitter_value emit_bool(bool boolean)
 {
 	return (struct emitter_value){ .type = EMIT_BOOL, .boolean = boolean };
@@ -78,6 +83,10 @@ struct emitter_column {
 	unsigned flags;
 };
 
+enum emitter_table_flags {
+	TABLE_ASIDE = 1, /* not what was asked for, but explains it: CSV leaves it out */
+};
+
 struct emitter;
 
 /* A `key` is NULL inside of arrays, and for the outermost object. */
@@ -90,7 +99,9 @@ struct emitter_format {
 	void (*value)(struct emitter *emitter, const char *key, const struct emitter_value *value);
 	void (*table_begin)(struct emitter *emitter, const char *key);
 	void (*row)(struct emitter *emitter, const struct emitter_value *cells);
-	/* A row below the others that explains them: what was left out, the sum. */
+	/* A line below the last row, escaped already. */
+	void (*note)(struct emitter *emitter, const char *text);
+	/* A row below the others that explains them: what was left out, the sum. No cells: a rule. */
 	void (*footer)(struct emitter *emitter, const char *label, const struct emitter_value *cells);
 	void (*table_end)(struct emitter *emitter);
 	/* A line of text, escaped already. */
@@ -119,6 +130,7 @@ struct emitter {
 	/* The table in the making. */
 	const struct emitter_column *columns;
 	size_t n_columns;
+	unsigned table_flags;
 	/* Text: rows wait until the widths are known. */
 	VEC(struct emitter_text_row) waiting;
 	size_t widths[EMITTER_COLUMNS];
@@ -139,9 +151,11 @@ void emitter_array_begin(struct emitter *emitter, const char *key);
 void emitter_array_end(struct emitter *emitter);
 void emitter_value(struct emitter *emitter, const char *key, struct emitter_value value);
 /* The columns must live until the table's end; what exceeds EMITTER_COLUMNS is left out. */
-void emitter_table_begin(struct emitter *emitter, const char *key, const struct emitter_column *columns, size_t n);
+void emitter_table_begin(struct emitter *emitter, const char *key, const struct emitter_column *columns, size_t n,
+			 unsigned flags);
 /* A cell for each column. */
 void emitter_row(struct emitter *emitter, const struct emitter_value *cells);
+void emitter_note(struct emitter *emitter, const char *text);
 void emitter_footer(struct emitter *emitter, const char *label, const struct emitter_value *cells);
 void emitter_table_end(struct emitter *emitter);
 /* printf, for text only; pass what comes from the target through escape_terminal() before. */

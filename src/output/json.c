@@ -98,6 +98,9 @@ static void add_value(struct emitter *e, const struct emitter_value *value)
 		else
 			buffer_string(&e->out, "null");
 		break;
+	case EMIT_PERCENT:
+		buffer_format(&e->out, "%.1f", value->real);
+		break;
 	case EMIT_BOOL:
 		buffer_string(&e->out, value->boolean ? "true" : "false");
 		break;

@@ -14,9 +14,16 @@
 #define GAP 2 /* between columns */
 #define LEAST_WIDTH 12 /* that a flexible column is cut to */
 
+enum row_kind {
+	ROW_CELLS,
+	ROW_NOTE,
+	ROW_FOOTER,
+	ROW_RULE,
+};
+
 struct emitter_text_row {
-	bool footer, rule;
-	struct buffer text;		      /* the cells, then the label */
+	enum row_kind kind;
+	struct buffer text;		      /* the cells, then the label or note */
 	uint32_t ends[EMITTER_COLUMNS + 1]; /* of the cells in it, and the label */
 	uint64_t numbers, filled;	      /* a bit for each cell */
 };
@@ -69,6 +76,9 @@ static void add_value(struct buffer *out, const struct emitter_value *value, boo
 	case EMIT_REAL:
 		buffer_format(out, "%.15g", value->real);
 		break;
+	case EMIT_PERCENT:
+		buffer_format(out, "%.1f %%", value->real);
+		break;
 	case EMIT_BOOL:
 		buffer_string(out, value->boolean ? "yes" : "no");
 		break;
@@ -85,7 +95,7 @@ static void add_value(struct buffer *out, const struct emitter_value *value, boo
 static bool is_number(const struct emitter_value *value)
 {
 	return value->type == EMIT_AMOUNT || value->type == EMIT_INTEGER || value->type == EMIT_REAL ||
-	       value->type == EMIT_ADDRESS;
+	       value->type == EMIT_PERCENT;
 }
 
 static bool is_filled(const struct emitter_value *value)
@@ -105,12 +115,13 @@ static bool is_filled(const struct emitter_value *value)
 	}
 }
 
-static struct emitter_text_row make_row(const struct emitter *e, const char *label, const struct emitter_value *cells)
+static struct emitter_text_row make_row(const struct emitter *e, enum row_kind kind, const char *label,
+					const struct emitter_value *cells)
 {
-	struct emitter_text_row row = { .rule = !cells };
+	struct emitter_text_row row = { .kind = kind };
 
 	for (size_t i = 0; i < e->n_columns; i++) {
-		if (cells) {
+		if (cells && (kind == ROW_CELLS || cells[i].type != EMIT_NULL)) {
 			add_value(&row.text, &cells[i], e->utf8);
 			row.numbers |= (uint64_t)is_number(&cells[i]) << i;
 			row.filled |= (uint64_t)is_filled(&cells[i]) << i;
@@ -134,7 +145,7 @@ static void settle_columns(struct emitter *e)
 		for (size_t r = 0; r < e->waiting.len; r++) {
 			const struct emitter_text_row *row = &e->waiting.items[r];
 
-			if (row->footer)
+			if (row->kind != ROW_CELLS)
 				continue;
 			number |= row->numbers >> i & 1;
 			text |= !(row->numbers >> i & 1) && (row->filled >> i & 1);
@@ -201,20 +212,19 @@ static void settle(struct emitter *e)
 	for (size_t r = 0; r < e->waiting.len; r++) {
 		const struct emitter_text_row *row = &e->waiting.items[r];
 
-		for (size_t i = 0; i < e->n_columns && !row->rule; i++) {
+		for (size_t i = 0; i < e->n_columns; i++) {
 			size_t width = cell_width(row, i);
 
-			if (row->footer && !e->right[i])
-				continue;
-			if (width > e->widths[i])
+			if (width > e->widths[i] && (row->kind == ROW_CELLS || e->right[i]))
 				e->widths[i] = width;
 		}
 	}
 	squeeze(e);
 	for (size_t r = 0; r < e->waiting.len; r++) {
-		size_t label = cell_width(&e->waiting.items[r], e->n_columns), span = label_span(e, &last);
+		const struct emitter_text_row *row = &e->waiting.items[r];
+		size_t label = cell_width(row, e->n_columns), span = label_span(e, &last);
 
-		if (last != SIZE_MAX && label > span)
+		if (row->kind == ROW_FOOTER && last != SIZE_MAX && label > span)
 			e->widths[last] += label - span;
 	}
 	e->settled = true;
@@ -302,19 +312,10 @@ static void print_footer(struct emitter *e, const struct emitter_text_row *row)
 	end_line(&e->out);
 }
 
-static void print_row(struct emitter *e, const struct emitter_text_row *row)
+static void print_cells(struct emitter *e, const struct emitter_text_row *row)
 {
 	bool first = true;
 
-	if (row->rule) {
-		buffer_repeat(&e->out, '-', line_width(e));
-		buffer_char(&e->out, '\n');
-		return;
-	}
-	if (row->footer) {
-		print_footer(e, row);
-		return;
-	}
 	for (size_t i = 0; i < e->n_columns; i++) {
 		size_t len;
 		const char *bytes = row_cell(row, i, &len);
@@ -326,6 +327,26 @@ static void print_row(struct emitter *e, const struct emitter_text_row *row)
 		add_cell(e, i, bytes, len);
 	}
 	end_line(&e->out);
+}
+
+static void print_row(struct emitter *e, const struct emitter_text_row *row)
+{
+	switch (row->kind) {
+	case ROW_CELLS:
+		print_cells(e, row);
+		break;
+	case ROW_NOTE:
+		buffer_add(&e->out, row->text.bytes.items, row->text.bytes.len);
+		buffer_char(&e->out, '\n');
+		break;
+	case ROW_FOOTER:
+		print_footer(e, row);
+		break;
+	case ROW_RULE:
+		buffer_repeat(&e->out, '-', line_width(e));
+		buffer_char(&e->out, '\n');
+		break;
+	}
 }
 
 static void print_waiting(struct emitter *e)
@@ -364,15 +385,17 @@ static void table_begin(struct emitter *e, const char *key)
 
 static void row(struct emitter *e, const struct emitter_value *cells)
 {
-	take_row(e, make_row(e, NULL, cells));
+	take_row(e, make_row(e, ROW_CELLS, NULL, cells));
+}
+
+static void note(struct emitter *e, const char *text)
+{
+	take_row(e, make_row(e, ROW_NOTE, text, NULL));
 }
 
 static void footer(struct emitter *e, const char *label, const struct emitter_value *cells)
 {
-	struct emitter_text_row made = make_row(e, label, cells);
-
-	made.footer = true;
-	take_row(e, made);
+	take_row(e, make_row(e, cells ? ROW_FOOTER : ROW_RULE, label, cells));
 }
 
 static void table_end(struct emitter *e)
@@ -393,6 +416,7 @@ const struct emitter_format emitter_text = {
 	.title = "a table for people",
 	.table_begin = table_begin,
 	.row = row,
+	.note = note,
 	.footer = footer,
 	.table_end = table_end,
 	.line = line,

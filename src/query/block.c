@@ -1,246 +1,359 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table `block`: every block of the ledger, walked where it lies. Conditions on `start` and `end` narrow the
- * walk; figures of residency are only looked up when they are asked for.
+ * The table `block`: a cursor over the ledger. Conditions on addresses become a place to begin and one to stop, those on
+ * names are answered once for each category instead of once for each block, those on the size by two limits. So
+ * the millions of blocks that a question is not about never reach SQLite.
+ *
+ * SQL has signed integers only. Addresses from 2^63 up, which only a core file with odd headers has, come out
+ * negative; a stop jumps over to them instead of ending.
  */
 #include "query/tables.h"
 
-enum block_column {
-	COLUMN_START, COLUMN_END, COLUMN_SIZE, COLUMN_RESIDENT, COLUMN_SWAPPED, COLUMN_DOMAIN, COLUMN_KIND,
-	COLUMN_DETAIL, COLUMN_STATE, COLUMN_HEAD, COLUMN_MAPPING, COLUMN_MODULE,
+#include <stdlib.h>
+#include <string.h>
+
+#define HIGH_HALF (UINT64_C(1) << 63)
+
+struct block_row {
+	uint64_t start, end, size, resident, swapped, head;
+	const char *domain, *kind, *detail, *state, *mapping, *module;
 };
 
-static const struct table_column columns[] = {
-	[COLUMN_START] = { "start", TABLE_ADDRESS, "first address" },
-	[COLUMN_END] = { "end", TABLE_ADDRESS, "address behind it" },
-	[COLUMN_SIZE] = { "size", TABLE_INTEGER, "bytes, all of the block" },
-	[COLUMN_RESIDENT] = { "resident", TABLE_INTEGER, "bytes in memory" },
-	[COLUMN_SWAPPED] = { "swapped", TABLE_INTEGER, "bytes swapped out" },
-	[COLUMN_DOMAIN] = { "domain", TABLE_TEXT, "who it belongs to: python, glibc, image ..." },
-	[COLUMN_KIND] = { "kind", TABLE_TEXT, "what it is: dict, free chunk, text ..." },
-	[COLUMN_DETAIL] = { "detail", TABLE_TEXT, "whose, or which" },
-	[COLUMN_STATE] = { "state", TABLE_TEXT, "live, free, overhead or mapped" },
-	[COLUMN_HEAD] = { "head", TABLE_INTEGER, "bytes of allocator header before the data" },
-	[COLUMN_MAPPING] = { "mapping", TABLE_TEXT, "path of the mapping that it is in" },
-	[COLUMN_MODULE] = { "module", TABLE_TEXT, "program or library whose segment it is in" },
+enum column {
+	START, END, SIZE, RESIDENT, SWAPPED, DOMAIN, KIND, DETAIL, STATE, HEAD, MAPPING, MODULE, N_COLUMNS
 };
 
-const struct table block_table = {
-	.name = "block",
-	.title = "every block: live, free and overhead",
-	.columns = columns,
-	.n_columns = sizeof(columns) / sizeof(*columns),
-};
+#define COLUMN(field, type, text) { #field, type, offsetof(struct block_row, field), text }
 
-struct block_vtab {
-	sqlite3_vtab base;
-	struct fh_census *census;
+static const struct query_column columns[N_COLUMNS] = {
+	[START] = COLUMN(start, QUERY_ADDRESS, "first address, with the allocator's header"),
+	[END] = COLUMN(end, QUERY_ADDRESS, "address behind the last"),
+	[SIZE] = COLUMN(size, QUERY_AMOUNT, "bytes: end - start"),
+	[RESIDENT] = COLUMN(resident, QUERY_FIGURE, "of them in memory"),
+	[SWAPPED] = COLUMN(swapped, QUERY_FIGURE, "of them swapped out"),
+	[DOMAIN] = COLUMN(domain, QUERY_TEXT, "who manages it: python, glibc, image, stack, os ..."),
+	[KIND] = COLUMN(kind, QUERY_TEXT, "what it is: dict, free chunk, text ..."),
+	[DETAIL] = COLUMN(detail, QUERY_TEXT, "its owner, size class or file"),
+	[STATE] = COLUMN(state, QUERY_TEXT, "live, free, overhead or mapped"),
+	[HEAD] = COLUMN(head, QUERY_AMOUNT, "bytes of allocator header before the owner's data"),
+	[MAPPING] = COLUMN(mapping, QUERY_TEXT, "path of the mapping; empty: anonymous"),
+	[MODULE] = COLUMN(module, QUERY_TEXT, "file name of the program or library it belongs to"),
 };
 
 struct block_cursor {
-	sqlite3_vtab_cursor base;
-	struct ledger_cursor ledger;
-	struct census_cursors residency;
-	struct block block;
-	struct fh_block filled;
-	uint64_t stop; /* blocks that start here or above are not wanted */
-	bool eof, is_filled;
+	struct fh_census *census;
+	struct ledger_cursor at;
+	struct census_cursors figures;
+	uint64_t stop;	       /* blocks from here up are not wanted */
+	bool high;	       /* all below 2^63 is done */
+	uint64_t least, most;  /* sizes that are wanted */
+	bool nothing;	       /* no block can be wanted */
+	uint8_t *wanted;       /* by category; NULL: all of them */
+	const struct mapping *mapping;
+	const struct image_segment *segment;
+	const struct image *image;
 };
 
-static int block_connect(sqlite3 *db, void *census, int argc, const char *const *argv, sqlite3_vtab **ret, char **error)
-{
-	char *declaration = table_declaration(&block_table);
-	int status = declaration ? sqlite3_declare_vtab(db, declaration) : SQLITE_NOMEM;
-	struct block_vtab *vtab;
+/* ---- the plan ------------------------------------------------------------------- */
 
-	(void)argc;
-	(void)argv;
-	(void)error;
-	sqlite3_free(declaration);
-	if (status != SQLITE_OK)
-		return status;
-	vtab = sqlite3_malloc(sizeof(*vtab));
-	if (!vtab)
-		return SQLITE_NOMEM;
-	*vtab = (struct block_vtab){ .census = census };
-	*ret = &vtab->base;
-	return SQLITE_OK;
+/* A condition in the plan's text: which column, and how it is compared. */
+#define CONDITION_LENGTH 2
+#define MOST_CONDITIONS 32
+
+static char comparison_letter(unsigned char op)
+{
+	switch (op) {
+	case SQLITE_INDEX_CONSTRAINT_EQ:
+		return '=';
+	case SQLITE_INDEX_CONSTRAINT_LT:
+		return '<';
+	case SQLITE_INDEX_CONSTRAINT_LE:
+		return 'l';
+	case SQLITE_INDEX_CONSTRAINT_GT:
+		return '>';
+	case SQLITE_INDEX_CONSTRAINT_GE:
+		return 'g';
+	case SQLITE_INDEX_CONSTRAINT_LIKE:
+		return 'L';
+	case SQLITE_INDEX_CONSTRAINT_GLOB:
+		return 'G';
+	default:
+		return 0;
+	}
 }
 
-static int block_disconnect(sqlite3_vtab *vtab)
+static bool is_name(int column)
 {
-	sqlite3_free(vtab);
-	return SQLITE_OK;
+	return column >= DOMAIN && column <= STATE;
 }
 
-/* A lower bound of `start` or `end`, and an upper one of `start`, become arguments; SQLite still checks them itself. idxNum:
- * 1 lower bound, 2 upper bound. */
-static int block_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
+/* The condition's letter when the cursor can make use of it, else 0. */
+static char useful(sqlite3_index_info *info, int i)
 {
-	int lower = -1, upper = -1, next = 1;
+	char letter = info->aConstraint[i].usable ? comparison_letter(info->aConstraint[i].op) : 0;
+	int column = info->aConstraint[i].iColumn;
 
-	(void)vtab;
-	for (int i = 0; i < info->nConstraint; i++) {
-		unsigned char op = info->aConstraint[i].op;
-		int column = info->aConstraint[i].iColumn;
+	if (is_name(column)) {
+		if (letter == '=')
+			return strcmp(sqlite3_vtab_collation(info, i), "BINARY") == 0 ? letter : 0;
+		return letter == 'L' || letter == 'G' ? letter : 0;
+	}
+	if (column == -1 || column == START || column == END || column == SIZE)
+		return letter == 'L' || letter == 'G' ? 0 : letter;
+	return 0;
+}
 
-		if (!info->aConstraint[i].usable)
+/* What SQLite weighs plans by: how many blocks will come out, and how many must be looked at. */
+static void estimate(const struct ledger *ledger, const char *plan, sqlite3_index_info *info)
+{
+	double all = (double)ledger->offsets.len + 1, rows = all, looked = all;
+
+	for (; *plan; plan += CONDITION_LENGTH) {
+		int column = plan[0] - 'a' - 1;
+		bool exact = plan[1] == '=';
+
+		if (column == -1 || column == START || column == END) {
+			rows = exact ? 1 : rows / 4;
+			looked = exact ? 1 : looked / 4;
+		} else {
+			rows /= exact ? 20 : 3;
+		}
+	}
+	info->estimatedRows = rows < 1 ? 1 : (sqlite3_int64)rows;
+	info->estimatedCost = looked / 10 + rows + 10;
+}
+
+static bool has_high_half(const struct ledger *ledger)
+{
+	return ledger->extents.len && vec_last(&ledger->extents)->end > HIGH_HALF;
+}
+
+static int plan(struct fh_census *census, sqlite3_index_info *info)
+{
+	char text[MOST_CONDITIONS * CONDITION_LENGTH + 1];
+	int n = 0;
+
+	for (int i = 0; i < info->nConstraint && n < MOST_CONDITIONS; i++) {
+		char letter = useful(info, i);
+
+		if (!letter)
 			continue;
-		if (lower < 0 && (column == COLUMN_START || column == COLUMN_END) &&
-		    (op == SQLITE_INDEX_CONSTRAINT_GE || op == SQLITE_INDEX_CONSTRAINT_GT ||
-		     (op == SQLITE_INDEX_CONSTRAINT_EQ && column == COLUMN_START)))
-			lower = i;
-		if (upper < 0 && column == COLUMN_START &&
-		    (op == SQLITE_INDEX_CONSTRAINT_LE || op == SQLITE_INDEX_CONSTRAINT_LT ||
-		     op == SQLITE_INDEX_CONSTRAINT_EQ))
-			upper = i;
+		text[n * CONDITION_LENGTH] = (char)('a' + 1 + info->aConstraint[i].iColumn); /* 'a': the rowid */
+		text[n * CONDITION_LENGTH + 1] = letter;
+		info->aConstraintUsage[i].argvIndex = ++n;
+		if (letter == '=' && info->aConstraint[i].iColumn == -1)
+			info->idxFlags |= SQLITE_INDEX_SCAN_UNIQUE;
 	}
-	info->idxNum = (lower >= 0 ? 1 : 0) | (upper >= 0 ? 2 : 0);
-	if (lower >= 0)
-		info->aConstraintUsage[lower].argvIndex = next++;
-	if (upper >= 0 && upper != lower)
-		info->aConstraintUsage[upper].argvIndex = next++;
-	else if (upper >= 0)
-		info->idxNum |= 4; /* the same value is both */
-	info->estimatedCost = info->idxNum == 7 ? 10 : info->idxNum ? 1e5 : 1e7;
-	return SQLITE_OK;
-}
-
-static int block_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **ret)
-{
-	struct block_cursor *cursor = sqlite3_malloc(sizeof(*cursor));
-
-	(void)vtab;
-	if (!cursor)
+	text[n * CONDITION_LENGTH] = '\0';
+	info->idxStr = sqlite3_mprintf("%s", text);
+	info->needToFreeIdxStr = 1;
+	if (!info->idxStr)
 		return SQLITE_NOMEM;
-	*cursor = (struct block_cursor){ 0 };
-	*ret = &cursor->base;
+	estimate(census->target.ledger, text, info);
+	if (info->nOrderBy == 1 && !info->aOrderBy[0].desc && info->aOrderBy[0].iColumn <= END &&
+	    !has_high_half(census->target.ledger))
+		info->orderByConsumed = 1;
 	return SQLITE_OK;
 }
 
-static int block_close(sqlite3_vtab_cursor *cursor)
+/* ---- the conditions of a scan ------------------------------------------------------ */
+
+/* Narrows [low, stop) of the addresses where blocks may start, all below 2^63. */
+static void narrow_addresses(int column, char comparison, uint64_t value, uint64_t *low, uint64_t *stop)
 {
-	sqlite3_free(cursor);
-	return SQLITE_OK;
-}
+	bool of_end = column == END;
+	bool below = comparison == '<' || comparison == 'l' || comparison == '=';
+	bool above = comparison == '>' || comparison == 'g' || comparison == '=';
 
-static int block_next(sqlite3_vtab_cursor *base)
-{
-	struct block_cursor *cursor = (struct block_cursor *)base;
-	const struct block_vtab *vtab = (const struct block_vtab *)base->pVtab;
+	/* A block with an end above `value` is that which holds it, or a later one. */
+	if (above) {
+		uint64_t from = of_end && comparison != '>' && value ? value - 1 : value;
 
-	cursor->eof = !ledger_next(vtab->census->target.ledger, &cursor->ledger, &cursor->block) ||
-		      cursor->block.start > cursor->stop;
-	cursor->is_filled = false;
-	return SQLITE_OK;
-}
-
-/* Addresses are SQLite's signed integers; those in the kernel's half are negative there, and sort first: bounds
- * that are negative narrow nothing. */
-static int block_filter(sqlite3_vtab_cursor *base, int number, const char *string, int argc, sqlite3_value **argv)
-{
-	struct block_cursor *cursor = (struct block_cursor *)base;
-	const struct block_vtab *vtab = (const struct block_vtab *)base->pVtab;
-	int used = 0;
-	int64_t bound;
-
-	(void)string;
-	*cursor = (struct block_cursor){ .base = cursor->base, .stop = UINT64_MAX };
-	if (number & 1 && used < argc) {
-		bound = sqlite3_value_type(argv[used]) == SQLITE_INTEGER ? sqlite3_value_int64(argv[used]) : -1;
-		if (bound > 0)
-			cursor->ledger = ledger_cursor_at(vtab->census->target.ledger, (uint64_t)bound - 1);
-		if (bound > 0 && number & 4)
-			cursor->stop = (uint64_t)bound;
-		used++;
+		*low = from > *low ? from : *low;
 	}
-	if (number & 2 && !(number & 4) && used < argc &&
-	    sqlite3_value_type(argv[used]) == SQLITE_INTEGER) {
-		bound = sqlite3_value_int64(argv[used]);
-		if (bound > 0)
-			cursor->stop = (uint64_t)bound;
+	if (below) {
+		uint64_t to = !of_end && comparison != '<' ? value + 1 : value;
+
+		*stop = to < *stop ? to : *stop;
 	}
-	return block_next(base);
 }
 
-static int block_eof(sqlite3_vtab_cursor *base)
+static void narrow_sizes(struct block_cursor *cursor, char comparison, int64_t value)
 {
-	return ((const struct block_cursor *)base)->eof;
-}
+	uint64_t v = value < 0 ? 0 : (uint64_t)value;
 
-static const char *mapping_path(const struct fh_census *census, uint64_t address)
-{
-	const struct mapping *m = source_mapping_at(census->target.source, address);
-
-	return m ? m->path : NULL;
-}
-
-static const char *module_name(const struct fh_census *census, uint64_t address)
-{
-	const struct image *image = images_at(census->target.images, address, NULL);
-
-	return image ? image->name : NULL;
-}
-
-static void result_text(sqlite3_context *context, const char *text)
-{
-	if (text)
-		sqlite3_result_text(context, text, -1, SQLITE_STATIC); /* lives as long as the census */
-	else
-		sqlite3_result_null(context);
-}
-
-static int block_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
-{
-	static const char *const states[] = { "mapped", "live", "free", "overhead" };
-	struct block_cursor *cursor = (struct block_cursor *)base;
-	struct fh_census *census = ((const struct block_vtab *)base->pVtab)->census;
-	const struct category *c = ledger_category_of(census->target.ledger, cursor->block.category);
-	bool residency = census->target.source->has_residency;
-
-	if ((column == COLUMN_RESIDENT || column == COLUMN_SWAPPED) && !cursor->is_filled && residency) {
-		census_fill_block(census, &cursor->block, &cursor->residency, &cursor->filled);
-		cursor->is_filled = true;
+	if (value < 0) {
+		cursor->nothing |= comparison == '=' || comparison == '<' || comparison == 'l';
+		return;
 	}
-	switch ((enum block_column)column) {
-	case COLUMN_START: sqlite3_result_int64(context, (int64_t)cursor->block.start); break;
-	case COLUMN_END: sqlite3_result_int64(context, (int64_t)cursor->block.end); break;
-	case COLUMN_SIZE: sqlite3_result_int64(context, (int64_t)(cursor->block.end - cursor->block.start)); break;
-	case COLUMN_RESIDENT:
-		if (residency)
-			sqlite3_result_int64(context, (int64_t)cursor->filled.resident);
-		break;
-	case COLUMN_SWAPPED:
-		if (residency)
-			sqlite3_result_int64(context, (int64_t)cursor->filled.swapped);
-		break;
-	case COLUMN_DOMAIN: result_text(context, c->domain); break;
-	case COLUMN_KIND: result_text(context, c->kind); break;
-	case COLUMN_DETAIL: result_text(context, c->detail); break;
-	case COLUMN_STATE: result_text(context, states[c->state]); break;
-	case COLUMN_HEAD: sqlite3_result_int64(context, c->head); break;
-	case COLUMN_MAPPING: result_text(context, mapping_path(census, cursor->block.start)); break;
-	case COLUMN_MODULE: result_text(context, module_name(census, cursor->block.start)); break;
-	}
-	return SQLITE_OK;
+	if ((comparison == '>' || comparison == 'g' || comparison == '=') && v > cursor->least)
+		cursor->least = v;
+	if ((comparison == '<' || comparison == 'l' || comparison == '=') && v < cursor->most)
+		cursor->most = v;
 }
 
-static int block_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
+static const char *name_of(const struct category *category, int column)
 {
-	*ret = ((const struct block_cursor *)base)->block.slot;
-	return SQLITE_OK;
+	switch (column) {
+	case DOMAIN:
+		return category->domain;
+	case KIND:
+		return category->kind;
+	case DETAIL:
+		return category->detail;
+	default:
+		return query_state_name(category->state);
+	}
 }
 
-const sqlite3_module block_module = {
-	.iVersion = 1,
-	.xConnect = block_connect,
-	.xBestIndex = block_best_index,
-	.xDisconnect = block_disconnect,
-	.xOpen = block_open,
-	.xClose = block_close,
-	.xFilter = block_filter,
-	.xNext = block_next,
-	.xEof = block_eof,
-	.xColumn = block_column,
-	.xRowid = block_rowid,
+static bool name_fits(const char *name, char comparison, const char *pattern)
+{
+	switch (comparison) {
+	case '=':
+		return strcmp(name, pattern) == 0;
+	case 'L':
+		return sqlite3_strlike(pattern, name, 0) == 0;
+	default:
+		return sqlite3_strglob(pattern, name) == 0;
+	}
+}
+
+/* Strikes out the categories that don't fit; false when memory is out. */
+static bool narrow_categories(struct block_cursor *cursor, int column, char comparison, sqlite3_value *value)
+{
+	const struct ledger *ledger = cursor->census->target.ledger;
+	const char *pattern = (const char *)sqlite3_value_text(value);
+
+	if (!pattern)
+		return false;
+	if (strlen(pattern) != (size_t)sqlite3_value_bytes(value))
+		return true; /* a NUL in it: SQLite may decide */
+	if (!cursor->wanted) {
+		cursor->wanted = malloc(ledger->categories.len);
+		if (!cursor->wanted)
+			return false;
+		memset(cursor->wanted, 1, ledger->categories.len);
+	}
+	for (size_t i = 0; i < ledger->categories.len; i++)
+		if (cursor->wanted[i])
+			cursor->wanted[i] = name_fits(name_of(&ledger->categories.items[i], column), comparison,
+						      pattern);
+	return true;
+}
+
+static bool begin(void *pointer, struct fh_census *census, const char *plan, sqlite3_value **arguments, int n)
+{
+	struct block_cursor *cursor = pointer;
+	uint64_t low = 0;
+
+	cursor->census = census;
+	cursor->stop = HIGH_HALF;
+	cursor->most = UINT64_MAX;
+	for (int i = 0; i < n && plan && plan[i * CONDITION_LENGTH]; i++) {
+		int column = plan[i * CONDITION_LENGTH] - 'a' - 1, type = sqlite3_value_type(arguments[i]);
+		char comparison = plan[i * CONDITION_LENGTH + 1];
+		sqlite3_int64 value = sqlite3_value_int64(arguments[i]);
+
+		if (is_name(column) && type == SQLITE_TEXT) {
+			if (!narrow_categories(cursor, column, comparison, arguments[i]))
+				return false;
+		} else if (column == SIZE && type == SQLITE_INTEGER) {
+			narrow_sizes(cursor, comparison, value);
+		} else if (!is_name(column) && type == SQLITE_INTEGER && value >= 0) {
+			narrow_addresses(column, comparison, (uint64_t)value, &low, &cursor->stop);
+		}
+	}
+	cursor->at = ledger_cursor_at(census->target.ledger, low);
+	return true;
+}
+
+static void end(void *pointer)
+{
+	struct block_cursor *cursor = pointer;
+
+	free(cursor->wanted);
+}
+
+/* ---- rows ------------------------------------------------------------------------------ */
+
+static const char *module_name(struct block_cursor *cursor, uint64_t address)
+{
+	if (!cursor->segment || address < cursor->segment->start || address >= cursor->segment->end) {
+		cursor->segment = NULL;
+		cursor->image = images_at(cursor->census->target.images, address, &cursor->segment);
+	}
+	return cursor->image ? cursor->image->name : NULL;
+}
+
+static const char *mapping_path(struct block_cursor *cursor, uint64_t address)
+{
+	if (!cursor->mapping || address < cursor->mapping->start || address >= cursor->mapping->end)
+		cursor->mapping = source_mapping_at(cursor->census->target.source, address);
+	return cursor->mapping ? cursor->mapping->path : NULL;
+}
+
+#define USED(column) (used >> (column) & 1)
+
+static void fill(struct block_cursor *cursor, const struct block *block, uint64_t used, struct block_row *row)
+{
+	const struct category *c = ledger_category_of(cursor->census->target.ledger, block->category);
+	const struct source *source = cursor->census->target.source;
+
+	*row = (struct block_row){
+		.start = block->start, .end = block->end, .size = block->end - block->start, .head = c->head,
+		.domain = c->domain, .kind = c->kind, .detail = c->detail, .state = query_state_name(c->state),
+	};
+	if (USED(RESIDENT))
+		row->resident = ranges_count_next(&source->resident, &cursor->figures.resident, block->start,
+						  block->end);
+	if (USED(SWAPPED))
+		row->swapped = ranges_count_next(&source->swapped, &cursor->figures.swapped, block->start,
+						 block->end);
+	if (USED(MAPPING))
+		row->mapping = mapping_path(cursor, block->start);
+	if (USED(MODULE))
+		row->module = module_name(cursor, block->start);
+}
+
+static bool next(void *pointer, uint64_t used, void *ret_row)
+{
+	struct block_cursor *cursor = pointer;
+	const struct ledger *ledger = cursor->census->target.ledger;
+	struct block block;
+
+	while (!cursor->nothing && ledger_next(ledger, &cursor->at, &block)) {
+		if (block.start >= cursor->stop && !cursor->high) {
+			cursor->high = true;
+			if (!has_high_half(ledger))
+				return false;
+			cursor->at = ledger_cursor_at(ledger, HIGH_HALF);
+			continue;
+		}
+		if (cursor->wanted && !cursor->wanted[block.category])
+			continue;
+		if (block.end - block.start < cursor->least || block.end - block.start > cursor->most)
+			continue;
+		fill(cursor, &block, used, ret_row);
+		return true;
+	}
+	return false;
+}
+
+static int64_t rowid(const void *row)
+{
+	return (int64_t)((const struct block_row *)row)->start;
+}
+
+static const struct query_stream stream = {
+	.cursor_size = sizeof(struct block_cursor),
+	.plan = plan,
+	.begin = begin,
+	.next = next,
+	.end = end,
+	.rowid = rowid,
+};
+
+const struct query_table query_block = {
+	.name = "block", .title = "every block of the ledger; its rowid is its start",
+	QUERY_COLUMNS(columns), .row_size = sizeof(struct block_row), .stream = &stream,
 };

@@ -1,150 +1,326 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SQL through SQLite, in a database of its own in memory that holds nothing but virtual tables over the
- * census. An expression is SQLite's, and so are its error messages.
+ * SQL over an open census: an empty database in memory whose only content are the virtual tables. It can be asked
+ * and nothing else: an authorizer lets through what SELECT needs, there are no files, no extensions.
  */
-#include <stdio.h>
+#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-#include "base/cleanup.h"
+#include "query/functions.h"
 #include "query/tables.h"
 
-#define MOST_COLUMNS 256
+#define STEPS_BETWEEN_CALLS 20000 /* of SQLite's machine: well below a hundredth of a second */
 
-static void close_database(sqlite3 **db)
-{
-	sqlite3_close(*db);
-}
+struct query {
+	sqlite3 *db;
+	const struct fh_query_visitor *visitor;
+	void *context;
+	bool connecting; /* SQLite declares a virtual table */
+	bool stopped;	 /* go_on() said so */
+};
 
-static void finalize(sqlite3_stmt **statement)
-{
-	sqlite3_finalize(*statement);
-}
+/* ---- a database that can only be asked ------------------------------------------- */
 
-/* Nothing outside of this database can be reached; that nothing in it is written is checked by run(). (To connect a
- * virtual table SQLite itself asks for leave to create one, so a list of what is allowed would be longer.) */
-static int authorize(void *context, int action, const char *a, const char *b, const char *c, const char *d)
+static int authorize(void *context, int action, const char *a, const char *b, const char *database,
+		     const char *trigger)
 {
-	(void)context;
+	const struct query *query = context;
+
 	(void)a;
-	(void)b;
-	(void)c;
-	(void)d;
-	return action == SQLITE_ATTACH || action == SQLITE_DETACH || action == SQLITE_PRAGMA ? SQLITE_DENY : SQLITE_OK;
+	(void)database;
+	(void)trigger;
+	if (query->connecting)
+		return SQLITE_OK;
+	switch (action) {
+	case SQLITE_SELECT:
+	case SQLITE_READ:
+	case SQLITE_RECURSIVE:
+		return SQLITE_OK;
+	case SQLITE_FUNCTION:
+		return b && strcasecmp(b, "load_extension") == 0 ? SQLITE_DENY : SQLITE_OK;
+	default:
+		return SQLITE_DENY;
+	}
 }
 
-static struct fh_error *open_database(struct fh_census *census, sqlite3 **ret)
+static int call_go_on(void *context)
 {
-	if (sqlite3_open_v2(":memory:", ret, SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
-		return error_create(FH_ERROR_SYSTEM, "SQLite can't be started: %s", *ret ? sqlite3_errmsg(*ret) : "no memory");
-	/* Double quotes make a string where no column has that name: 'domain = "python"' is what people type. */
-	sqlite3_db_config(*ret, SQLITE_DBCONFIG_DQS_DML, 1, NULL);
-	sqlite3_db_config(*ret, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-	for (size_t i = 0; tables[i]; i++)
-		if (sqlite3_create_module(*ret, tables[i]->name, tables[i]->list ? &list_module : &block_module, census) != SQLITE_OK)
-			return error_create(FH_ERROR_SYSTEM, "SQLite: %s", sqlite3_errmsg(*ret));
-	sqlite3_set_authorizer(*ret, authorize, NULL);
+	struct query *query = context;
+
+	query->stopped = !query->visitor->go_on(query->context);
+	return query->stopped;
+}
+
+static void harden(struct query *query)
+{
+	sqlite3 *db = query->db;
+
+	sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
+	sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+	sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+	/* domain = "python": what is no column is a string, as people write it in a shell's single quotes. */
+	sqlite3_db_config(db, SQLITE_DBCONFIG_DQS_DML, 1, NULL);
+	sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
+	sqlite3_set_authorizer(db, authorize, query);
+}
+
+static struct fh_error *open_database(struct query *query, struct fh_census *census)
+{
+	int code = sqlite3_open_v2(":memory:", &query->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY |
+				   SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL);
+
+	if (code != SQLITE_OK)
+		return error_no_memory();
+	TRY(query_add_tables(query->db, census, &query->connecting));
+	TRY(query_add_functions(query->db, census));
+	harden(query);
+	if (query->visitor->go_on)
+		sqlite3_progress_handler(query->db, STEPS_BETWEEN_CALLS, call_go_on, query);
 	return NULL;
 }
 
-void fh_query_each_column(fh_column_visitor *visit, void *context)
+/* ---- errors ------------------------------------------------------------------------- */
+
+static bool is_word_char(char c)
 {
-	for (size_t i = 0; tables[i]; i++)
-		for (size_t k = 0; k < tables[i]->n_columns; k++)
-			if (!visit(context, tables[i]->name, tables[i]->columns[k].name, tables[i]->columns[k].title))
-				return;
+	return isalnum((unsigned char)c) || c == '_';
 }
 
-/* "block (start, end, ...), category (...)" */
-static void list_names(char *buffer, size_t size)
+/* Whether a name occurs in the text as a word. */
+static bool mentions(const char *text, const char *name)
 {
-	size_t at = 0;
+	size_t len = strlen(name);
 
-	for (size_t i = 0; tables[i]; i++)
-		for (size_t k = 0; k < tables[i]->n_columns && at < size; k++)
-			at += (size_t)snprintf(buffer + at, size - at, "%s%s%s%s", k ? ", " : i ? "), " : "",
-					       k ? "" : tables[i]->name, k ? "" : " (", tables[i]->columns[k].name);
-	if (at < size)
-		snprintf(buffer + at, size - at, ")");
+	for (const char *at = text; (at = strcasestr(at, name)); at++)
+		if ((at == text || !is_word_char(at[-1])) && !is_word_char(at[len]))
+			return true;
+	return false;
 }
 
-static struct fh_error *wrong_sql(sqlite3 *db)
+static void append_columns(sqlite3_str *text, const struct query_table *table)
 {
-	const char *message = sqlite3_errmsg(db);
-	char names[1024];
+	sqlite3_str_appendf(text, "; %s has ", table->name);
+	for (size_t i = 0; i < table->n_columns; i++)
+		sqlite3_str_appendf(text, "%s%s", i ? ", " : "", table->columns[i].name);
+}
 
-	if (sqlite3_errcode(db) == SQLITE_NOMEM)
+/* SQLite's message and the names that exist: the tables, and the columns of those that the SQL mentions. */
+static struct fh_error *query_error(struct query *query, const char *sql, const char *message)
+{
+	sqlite3_str *text;
+	char *made;
+	struct fh_error *error;
+
+	if (query->stopped)
+		return error_create(FH_ERROR_INTERRUPTED, "interrupted");
+	if (sqlite3_errcode(query->db) == SQLITE_NOMEM)
 		return error_no_memory();
-	list_names(names, sizeof(names));
-	return error_create(FH_ERROR_QUERY, "%s; there is: %s", message, names);
+	if (sqlite3_errcode(query->db) == SQLITE_AUTH)
+		message = "only SELECT can be used here: the target is looked at, nothing is changed or created";
+	text = sqlite3_str_new(NULL);
+	sqlite3_str_appendall(text, message);
+	sqlite3_str_appendall(text, "; the tables are ");
+	for (size_t i = 0; query_tables[i]; i++)
+		sqlite3_str_appendf(text, "%s%s", i ? ", " : "", query_tables[i]->name);
+	for (size_t i = 0; query_tables[i]; i++)
+		if (mentions(sql, query_tables[i]->name))
+			append_columns(text, query_tables[i]);
+	made = sqlite3_str_finish(text);
+	error = made ? error_create(FH_ERROR_QUERY, "%s", made) : error_no_memory();
+	sqlite3_free(made);
+	return error;
 }
 
-static struct fh_value value_of(sqlite3_stmt *statement, int column)
-{
-	struct fh_value value = { 0 };
-	const char *declared;
+/* ---- running ---------------------------------------------------------------------------- */
 
-	switch (sqlite3_column_type(statement, column)) {
+/* Compiles the one statement that there may be. */
+static struct fh_error *prepare(struct query *query, const char *sql, sqlite3_stmt **ret)
+{
+	sqlite3_stmt *more = NULL;
+	const char *tail;
+	int code = sqlite3_prepare_v2(query->db, sql, -1, ret, &tail);
+
+	if (code != SQLITE_OK)
+		return query_error(query, sql, sqlite3_errmsg(query->db));
+	if (!*ret)
+		return query_error(query, sql, "there is no SQL in it");
+	if (!sqlite3_stmt_readonly(*ret) || sqlite3_column_count(*ret) == 0)
+		return query_error(query, sql, "only SELECT can be used here");
+	code = sqlite3_prepare_v2(query->db, tail, -1, &more, NULL);
+	sqlite3_finalize(more);
+	if (code != SQLITE_OK || more)
+		return query_error(query, sql, "one statement at a time");
+	return NULL;
+}
+
+static bool visit_columns(struct query *query, sqlite3_stmt *statement, size_t n)
+{
+	const char **names = calloc(n + 1, sizeof(*names));
+	bool go_on;
+
+	if (!names)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		names[i] = sqlite3_column_name(statement, (int)i);
+	go_on = query->visitor->columns(query->context, names, n);
+	free(names);
+	return go_on;
+}
+
+static struct fh_value value_of(sqlite3_stmt *statement, int i, bool is_address)
+{
+	struct fh_value value = { .type = FH_VALUE_NULL };
+
+	switch (sqlite3_column_type(statement, i)) {
 	case SQLITE_INTEGER:
-		declared = sqlite3_column_decltype(statement, column);
-		value.type = declared && strcmp(declared, "ADDRESS") == 0 ? FH_VALUE_ADDRESS : FH_VALUE_INTEGER;
-		value.integer = sqlite3_column_int64(statement, column);
+		value.type = is_address ? FH_VALUE_ADDRESS : FH_VALUE_INTEGER;
+		value.integer = sqlite3_column_int64(statement, i);
 		break;
 	case SQLITE_FLOAT:
 		value.type = FH_VALUE_REAL;
-		value.real = sqlite3_column_double(statement, column);
+		value.real = sqlite3_column_double(statement, i);
 		break;
-	case SQLITE_NULL:
-		break;
-	default:
+	case SQLITE_TEXT:
 		value.type = FH_VALUE_TEXT;
-		value.text = (const char *)sqlite3_column_text(statement, column);
-		value.length = (size_t)sqlite3_column_bytes(statement, column);
+		value.bytes = (const char *)sqlite3_column_text(statement, i);
+		value.length = (size_t)sqlite3_column_bytes(statement, i);
+		break;
+	case SQLITE_BLOB:
+		value.type = FH_VALUE_BYTES;
+		value.bytes = sqlite3_column_blob(statement, i);
+		value.length = (size_t)sqlite3_column_bytes(statement, i);
+		break;
 	}
 	return value;
 }
 
-static bool tell_columns(sqlite3_stmt *statement, int n, const struct fh_query_visitor *visitor, void *context)
+struct row {
+	struct fh_value *values;
+	bool *addresses; /* whether a column has them */
+	size_t n;
+};
+
+static struct fh_error *step_through(struct query *query, const char *sql, sqlite3_stmt *statement, struct row *row)
 {
-	const char *names[MOST_COLUMNS];
+	int code;
 
-	for (int i = 0; i < n; i++)
-		names[i] = sqlite3_column_name(statement, i);
-	return !visitor->columns || visitor->columns(context, (size_t)n, names);
-}
+	for (size_t i = 0; i < row->n; i++) {
+		const char *type = sqlite3_column_decltype(statement, (int)i);
 
-static struct fh_error *run(sqlite3 *db, sqlite3_stmt *statement, const struct fh_query_visitor *visitor, void *context)
-{
-	struct fh_value values[MOST_COLUMNS];
-	int n = sqlite3_column_count(statement), status;
-
-	if (n > MOST_COLUMNS)
-		return error_create(FH_ERROR_QUERY, "a query can have %d columns at most", MOST_COLUMNS);
-	if (!tell_columns(statement, n, visitor, context))
+		row->addresses[i] = type && strncmp(type, "ADDRESS", 7) == 0;
+	}
+	if (query->visitor->columns && !visit_columns(query, statement, row->n))
 		return NULL;
-	while ((status = sqlite3_step(statement)) == SQLITE_ROW) {
-		for (int i = 0; i < n; i++)
-			values[i] = value_of(statement, i);
-		if (!visitor->row(context, (size_t)n, values))
+	while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
+		for (size_t i = 0; i < row->n; i++)
+			row->values[i] = value_of(statement, (int)i, row->addresses[i]);
+		if (query->visitor->row && !query->visitor->row(query->context, row->values, row->n))
 			return NULL;
 	}
-	return status == SQLITE_DONE ? NULL : wrong_sql(db);
+	return code == SQLITE_DONE ? NULL : query_error(query, sql, sqlite3_errmsg(query->db));
 }
 
-struct fh_error *fh_query(struct fh_census *census, const char *sql, const struct fh_query_visitor *visitor, void *context)
+static struct fh_error *run(struct query *query, struct fh_census *census, const char *sql)
 {
-	CLEANUP(close_database) sqlite3 *db = NULL;
-	CLEANUP(finalize) sqlite3_stmt *statement = NULL;
-	const char *rest = "";
+	sqlite3_stmt *statement = NULL;
+	struct row row = { 0 };
+	struct fh_error *error;
 
-	TRY(open_database(census, &db));
-	if (sqlite3_prepare_v2(db, sql, -1, &statement, &rest) != SQLITE_OK)
-		return wrong_sql(db);
-	if (!statement)
-		return error_create(FH_ERROR_QUERY, "the query is empty; try 'select kind, sum(size) from block group by kind'");
-	if (rest[strspn(rest, " \t\n;")])
-		return error_create(FH_ERROR_QUERY, "one query at a time: what follows the ';' is too much");
-	if (!sqlite3_stmt_readonly(statement) || sqlite3_column_count(statement) == 0)
-		return error_create(FH_ERROR_QUERY, "only queries can be asked: SELECT ... or WITH ... SELECT");
-	return run(db, statement, visitor, context);
+	TRY(open_database(query, census));
+	error = prepare(query, sql, &statement);
+	if (!error) {
+		row.n = (size_t)sqlite3_column_count(statement);
+		row.values = calloc(row.n + 1, sizeof(*row.values));
+		row.addresses = calloc(row.n + 1, sizeof(*row.addresses));
+		error = row.values && row.addresses ? step_through(query, sql, statement, &row) : error_no_memory();
+	}
+	free(row.values);
+	free(row.addresses);
+	sqlite3_finalize(statement);
+	return error;
+}
+
+struct fh_error *fh_query(struct fh_census *census, const char *sql, const struct fh_query_visitor *visitor,
+			  void *context)
+{
+	struct fh_query_visitor known = { .size = sizeof(known) };
+	struct query query = { .visitor = &known, .context = context };
+	struct fh_error *error;
+
+	memcpy(&known, visitor, visitor->size < sizeof(known) ? visitor->size : sizeof(known));
+	error = run(&query, census, sql);
+	sqlite3_close(query.db);
+	return error;
+}
+
+/* ---- blocks for which an expression holds -------------------------------------------------- */
+
+struct selection {
+	struct fh_census *census;
+	fh_block_visitor *visit;
+	bool (*go_on)(void *context);
+	void *context;
+};
+
+static bool take_start(void *context, const struct fh_value *values, size_t n)
+{
+	struct selection *selection = context;
+	struct fh_block block;
+
+	if (n != 1 || !fh_census_find_block(selection->census, (uint64_t)values[0].integer, &block))
+		return true;
+	return selection->visit(selection->context, &block);
+}
+
+static bool selection_goes_on(void *context)
+{
+	struct selection *selection = context;
+
+	return !selection->go_on || selection->go_on(selection->context);
+}
+
+struct fh_error *fh_select(struct fh_census *census, const char *expression, fh_block_visitor *visit,
+			   bool (*go_on)(void *context), void *context)
+{
+	struct selection selection = { census, visit, go_on, context };
+	struct fh_query_visitor visitor = { .size = sizeof(visitor), .row = take_start, .go_on = selection_goes_on };
+	/* On a line of its own, so that a comment in it ends there. */
+	char *sql = sqlite3_mprintf("SELECT start FROM block WHERE %s\n", expression);
+	struct fh_error *error;
+
+	if (!sql)
+		return error_no_memory();
+	error = fh_query(census, sql, &visitor, &selection);
+	sqlite3_free(sql);
+	return error;
+}
+
+/* ---- names ------------------------------------------------------------------------------------ */
+
+void fh_query_each_table(fh_name_visitor *visit, void *context)
+{
+	for (size_t i = 0; query_tables[i]; i++)
+		if (!visit(context, query_tables[i]->name, query_tables[i]->title))
+			return;
+}
+
+void fh_query_each_column(const char *table, fh_name_visitor *visit, void *context)
+{
+	for (size_t i = 0; query_tables[i]; i++) {
+		const struct query_table *t = query_tables[i];
+
+		for (size_t c = 0; c < t->n_columns && strcmp(t->name, table) == 0; c++)
+			if (!visit(context, t->columns[c].name, t->columns[c].text))
+				return;
+	}
+}
+
+void fh_query_each_function(fh_name_visitor *visit, void *context)
+{
+	for (size_t i = 0; query_functions[i].name; i++)
+		if (!visit(context, query_functions[i].usage, query_functions[i].text))
+			return;
 }

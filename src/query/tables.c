@@ -1,402 +1,317 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The tables that are small enough to be loaded whole. */
 #include "query/tables.h"
 
+#include <stdio.h>
 #include <string.h>
 
-static struct table_cell text(const char *string)
+#define COLUMN(row, field, type, text) { #field, type, offsetof(struct row, field), text }
+
+const char *query_state_name(enum fh_state state)
 {
-	return (struct table_cell){ .text = string ? string : "" };
+	static const char *const names[] = {
+		[FH_MAPPED] = "mapped", [FH_LIVE] = "live", [FH_FREE] = "free", [FH_OVERHEAD] = "overhead",
+	};
+
+	return names[state];
 }
 
-static struct table_cell number(uint64_t value)
-{
-	return (struct table_cell){ .integer = (int64_t)value };
-}
-
-static struct table_cell none(void)
-{
-	return (struct table_cell){ .null = true };
-}
-
-/* What visitors fill in. */
-struct listing {
-	table_rows *rows;
-	bool resident; /* known */
+/* What a visitor that gathers rows needs. */
+struct gathering {
+	struct query_rows *rows;
 	bool no_memory;
 };
 
-static bool add(struct listing *listing, const struct table_row *row)
+static bool gather(struct gathering *gathering, const void *row, size_t size)
 {
-	if (!vec_push(listing->rows, *row))
-		listing->no_memory = true;
-	return !listing->no_memory;
-}
+	struct query_rows *rows = gathering->rows;
 
-static bool knows_residency(const struct fh_census *census)
-{
-	return census->target.source->has_residency;
-}
-
-/* ---- category -------------------------------------------------------------------------- */
-
-static const struct table_column category_columns[] = {
-	{ "domain", TABLE_TEXT, "who the memory belongs to" },
-	{ "kind", TABLE_TEXT, "what it is" },
-	{ "detail", TABLE_TEXT, "whose, or which" },
-	{ "count", TABLE_INTEGER, "how many blocks" },
-	{ "virtual", TABLE_INTEGER, "bytes" },
-	{ "resident", TABLE_INTEGER, "bytes in memory" },
-	{ "swapped", TABLE_INTEGER, "bytes swapped out" },
-};
-
-static bool add_category(void *context, const struct fh_row *r)
-{
-	struct listing *listing = context;
-
-	return add(listing, &(struct table_row){ {
-		text(r->domain), text(r->kind), text(r->detail), number(r->count), number(r->size.virtual_),
-		listing->resident ? number(r->size.resident) : none(), listing->resident ? number(r->size.swapped) : none(),
-	} });
-}
-
-static bool list_categories(struct fh_census *census, table_rows *rows)
-{
-	struct listing listing = { .rows = rows, .resident = knows_residency(census) };
-	struct fh_error *error = fh_census_each_row(census, add_category, &listing);
-
-	fh_error_destroy(error);
-	return !error && !listing.no_memory;
-}
-
-/* ---- mapping ------------------------------------------------------------------------------ */
-
-static const struct table_column mapping_columns[] = {
-	{ "start", TABLE_ADDRESS, "first address" },
-	{ "end", TABLE_ADDRESS, "address behind it" },
-	{ "size", TABLE_INTEGER, "bytes" },
-	{ "resident", TABLE_INTEGER, "bytes in memory" },
-	{ "swapped", TABLE_INTEGER, "bytes swapped out" },
-	{ "permissions", TABLE_TEXT, "rwxp or rwxs, as in /proc/PID/maps" },
-	{ "offset", TABLE_INTEGER, "into the file" },
-	{ "path", TABLE_TEXT, "the file, or the kernel's name" },
-};
-
-static bool add_mapping(void *context, const struct fh_mapping *m)
-{
-	struct listing *listing = context;
-
-	return add(listing, &(struct table_row){ {
-		number(m->start), number(m->end), number(m->end - m->start),
-		listing->resident ? number(m->resident) : none(), listing->resident ? number(m->swapped) : none(),
-		text(NULL), number(m->offset), text(m->path),
-	} });
-}
-
-static bool list_mappings(struct fh_census *census, table_rows *rows)
-{
-	struct listing listing = { .rows = rows, .resident = knows_residency(census) };
-	const struct source *source = census->target.source;
-
-	fh_census_each_mapping(census, add_mapping, &listing);
-	for (size_t i = 0; i < rows->len && i < source->mappings.len && !listing.no_memory; i++) {
-		unsigned flags = source->mappings.items[i].flags;
-		char permissions[] = { flags & MAPPING_READ ? 'r' : '-', flags & MAPPING_WRITE ? 'w' : '-',
-				       flags & MAPPING_EXEC ? 'x' : '-', flags & MAPPING_SHARED ? 's' : 'p', '\0' };
-
-		rows->items[i].cells[5] = text(strings_add(source->strings, permissions));
+	if (!vec_reserve(&rows->bytes, rows->bytes.len + size)) {
+		gathering->no_memory = true;
+		return false;
 	}
-	return !listing.no_memory;
+	memcpy(rows->bytes.items + rows->bytes.len, row, size);
+	rows->bytes.len += size;
+	rows->n++;
+	return true;
 }
 
-/* ---- image, thread ----------------------------------------------------------------------------- */
+static struct fh_error *gathered(const struct gathering *gathering)
+{
+	return gathering->no_memory ? error_no_memory() : NULL;
+}
 
-static const struct table_column image_columns[] = {
-	{ "name", TABLE_TEXT, "the file's name" },
-	{ "path", TABLE_TEXT, "its path" },
-	{ "start", TABLE_ADDRESS, "first address" },
-	{ "end", TABLE_ADDRESS, "address behind its last segment" },
-	{ "bias", TABLE_ADDRESS, "address in the target minus address in the file" },
-	{ "executable", TABLE_INTEGER, "1 for the program itself" },
+/* ---- category ----------------------------------------------------------------- */
+
+struct category_row {
+	const char *domain, *kind, *detail, *state;
+	uint64_t count, virtual, resident, swapped;
 };
 
-static bool add_image(void *context, const struct fh_image *i)
+static bool take_category(void *context, const struct fh_row *row)
 {
-	return add(context, &(struct table_row){ {
-		text(i->name), text(i->path), number(i->start), number(i->end), number(i->bias), number(i->executable),
-	} });
+	struct category_row r = {
+		.domain = row->domain, .kind = row->kind, .detail = row->detail,
+		.state = query_state_name(row->state), .count = row->count, .virtual = row->size.virtual_,
+		.resident = row->size.resident, .swapped = row->size.swapped,
+	};
+
+	return gather(context, &r, sizeof(r));
 }
 
-static bool list_images(struct fh_census *census, table_rows *rows)
+static struct fh_error *load_categories(struct fh_census *census, struct query_rows *ret)
 {
-	struct listing listing = { .rows = rows };
+	struct gathering gathering = { .rows = ret };
 
-	fh_census_each_image(census, add_image, &listing);
-	return !listing.no_memory;
+	TRY(fh_census_each_row(census, take_category, &gathering));
+	return gathered(&gathering);
 }
 
-static const struct table_column thread_columns[] = {
-	{ "tid", TABLE_INTEGER, "the kernel's number of it" },
-	{ "name", TABLE_TEXT, "as the program named it" },
-	{ "sp", TABLE_ADDRESS, "stack pointer" },
-	{ "ip", TABLE_ADDRESS, "instruction pointer" },
-	{ "tls", TABLE_ADDRESS, "thread pointer" },
+static const struct query_column category_columns[] = {
+	COLUMN(category_row, domain, QUERY_TEXT, "who manages the memory"),
+	COLUMN(category_row, kind, QUERY_TEXT, "what it is"),
+	COLUMN(category_row, detail, QUERY_TEXT, "its owner, size class or file"),
+	COLUMN(category_row, state, QUERY_TEXT, "live, free, overhead or mapped"),
+	COLUMN(category_row, count, QUERY_AMOUNT, "number of blocks"),
+	COLUMN(category_row, virtual, QUERY_AMOUNT, "bytes in all"),
+	COLUMN(category_row, resident, QUERY_FIGURE, "of them in memory"),
+	COLUMN(category_row, swapped, QUERY_FIGURE, "of them swapped out"),
 };
 
-static bool add_thread(void *context, const struct fh_thread *t)
-{
-	return add(context, &(struct table_row){ {
-		number((uint64_t)t->tid), text(t->name), t->has_registers ? number(t->sp) : none(),
-		t->has_registers ? number(t->ip) : none(), t->has_registers ? number(t->tls) : none(),
-	} });
-}
-
-static bool list_threads(struct fh_census *census, table_rows *rows)
-{
-	struct listing listing = { .rows = rows };
-
-	fh_census_each_thread(census, add_thread, &listing);
-	return !listing.no_memory;
-}
-
-/* ---- arena, bin ------------------------------------------------------------------------------------ */
-
-static const struct table_column arena_columns[] = {
-	{ "allocator", TABLE_TEXT, "whose arena it is" },
-	{ "number", TABLE_INTEGER, "0 is the main one" },
-	{ "address", TABLE_ADDRESS, "of its management structure" },
-	{ "system", TABLE_INTEGER, "bytes that it got from the operating system" },
-	{ "top", TABLE_INTEGER, "bytes at its end, never given out" },
-	{ "free", TABLE_INTEGER, "bytes in its lists, without fastbins" },
-	{ "free_count", TABLE_INTEGER, "chunks in these" },
-	{ "fast", TABLE_INTEGER, "bytes in fastbins" },
-	{ "fast_count", TABLE_INTEGER, "chunks in these" },
+static const struct query_table query_category = {
+	.name = "category", .title = "the rows of the census: blocks summed by domain, kind and detail",
+	QUERY_COLUMNS(category_columns), .row_size = sizeof(struct category_row), .load = load_categories,
 };
 
-static void add_arena(void *context, const struct alloc_arena *a)
+/* ---- mapping -------------------------------------------------------------------- */
+
+struct mapping_row {
+	uint64_t start, end, size, resident, swapped, offset, inode;
+	char permissions[8];
+	const char *path;
+	bool deleted;
+};
+
+static bool take_mapping(void *context, const struct fh_mapping *m)
 {
-	add(context, &(struct table_row){ {
-		text(a->allocator), number(a->number), number(a->address), number(a->system_bytes), number(a->top_bytes),
-		number(a->free_bytes), number(a->free_blocks), number(a->fast_bytes), number(a->fast_blocks),
-	} });
+	struct mapping_row r = {
+		.start = m->start, .end = m->end, .size = m->end - m->start, .resident = m->resident,
+		.swapped = m->swapped, .offset = m->offset, .inode = m->inode, .path = m->path,
+		.deleted = m->deleted,
+	};
+
+	memcpy(r.permissions, m->permissions, sizeof(m->permissions));
+	return gather(context, &r, sizeof(r));
 }
 
-static bool list_arenas(struct fh_census *census, table_rows *rows)
+static struct fh_error *load_mappings(struct fh_census *census, struct query_rows *ret)
 {
-	struct listing listing = { .rows = rows };
+	struct gathering gathering = { .rows = ret };
+
+	fh_census_each_mapping(census, take_mapping, &gathering);
+	return gathered(&gathering);
+}
+
+static const struct query_column mapping_columns[] = {
+	COLUMN(mapping_row, start, QUERY_ADDRESS, "first address"),
+	COLUMN(mapping_row, end, QUERY_ADDRESS, "address behind the last"),
+	COLUMN(mapping_row, size, QUERY_AMOUNT, "bytes"),
+	COLUMN(mapping_row, resident, QUERY_FIGURE, "of them in memory"),
+	COLUMN(mapping_row, swapped, QUERY_FIGURE, "of them swapped out"),
+	COLUMN(mapping_row, permissions, QUERY_CHARS, "rwxp or rwxs, as in /proc/PID/maps"),
+	COLUMN(mapping_row, offset, QUERY_AMOUNT, "place of the start in the file"),
+	COLUMN(mapping_row, inode, QUERY_AMOUNT, "of the file; 0: none"),
+	COLUMN(mapping_row, path, QUERY_TEXT, "file, [heap], [stack] ...; empty: anonymous"),
+	COLUMN(mapping_row, deleted, QUERY_BOOL, "the file has no name any more"),
+};
+
+static const struct query_table query_mapping = {
+	.name = "mapping", .title = "the operating system's mappings",
+	QUERY_COLUMNS(mapping_columns), .row_size = sizeof(struct mapping_row), .load = load_mappings,
+};
+
+/* ---- image ------------------------------------------------------------------------ */
+
+struct image_row {
+	uint64_t start, end, bias;
+	const char *name, *path;
+	char build_id[65];
+	bool executable;
+};
+
+static bool take_image(void *context, const struct fh_image *image)
+{
+	struct image_row r = {
+		.start = image->start, .end = image->end, .bias = image->bias, .name = image->name,
+		.path = image->path, .executable = image->executable,
+	};
+
+	for (size_t i = 0; i < image->build_id_length && i < 32; i++)
+		snprintf(r.build_id + 2 * i, 3, "%02x", image->build_id[i]);
+	return gather(context, &r, sizeof(r));
+}
+
+static struct fh_error *load_images(struct fh_census *census, struct query_rows *ret)
+{
+	struct gathering gathering = { .rows = ret };
+
+	fh_census_each_image(census, take_image, &gathering);
+	return gathered(&gathering);
+}
+
+static const struct query_column image_columns[] = {
+	COLUMN(image_row, start, QUERY_ADDRESS, "lowest address of its segments"),
+	COLUMN(image_row, end, QUERY_ADDRESS, "address behind the highest"),
+	COLUMN(image_row, bias, QUERY_ADDRESS, "what is added to the addresses in the file"),
+	COLUMN(image_row, name, QUERY_TEXT, "last part of the path"),
+	COLUMN(image_row, path, QUERY_TEXT, "the file, as mapped"),
+	COLUMN(image_row, build_id, QUERY_CHARS, "in hex; empty: none or not known"),
+	COLUMN(image_row, executable, QUERY_BOOL, "the program itself, no library"),
+};
+
+static const struct query_table query_image = {
+	.name = "image", .title = "the program and its libraries",
+	QUERY_COLUMNS(image_columns), .row_size = sizeof(struct image_row), .load = load_images,
+};
+
+/* ---- thread --------------------------------------------------------------------------- */
+
+struct thread_row {
+	int64_t tid;
+	const char *name;
+	uint64_t sp, ip, tls;
+};
+
+static bool take_thread(void *context, const struct fh_thread *t)
+{
+	struct thread_row r = { .tid = t->tid, .name = t->name, .sp = t->sp, .ip = t->ip, .tls = t->tls };
+
+	return gather(context, &r, sizeof(r));
+}
+
+static struct fh_error *load_threads(struct fh_census *census, struct query_rows *ret)
+{
+	struct gathering gathering = { .rows = ret };
+
+	fh_census_each_thread(census, take_thread, &gathering);
+	return gathered(&gathering);
+}
+
+static const struct query_column thread_columns[] = {
+	COLUMN(thread_row, tid, QUERY_INTEGER, "id of the thread"),
+	COLUMN(thread_row, name, QUERY_TEXT, "as the thread calls itself"),
+	COLUMN(thread_row, sp, QUERY_ADDRESS, "stack pointer; 0: not known"),
+	COLUMN(thread_row, ip, QUERY_ADDRESS, "instruction pointer"),
+	COLUMN(thread_row, tls, QUERY_ADDRESS, "thread pointer"),
+};
+
+static const struct query_table query_thread = {
+	.name = "thread", .title = "the threads, the main one first",
+	QUERY_COLUMNS(thread_columns), .row_size = sizeof(struct thread_row), .load = load_threads,
+};
+
+/* ---- arena and bin ------------------------------------------------------------------------ */
+
+struct arena_row {
+	const char *allocator;
+	int64_t number;
+	uint64_t address, system, top, free, free_count, fast, fast_count;
+};
+
+static void take_arena(void *context, const struct alloc_arena *a)
+{
+	struct arena_row r = {
+		.allocator = a->allocator, .number = a->number, .address = a->address,
+		.system = a->system_bytes, .top = a->top_bytes, .free = a->free_bytes,
+		.free_count = a->free_blocks, .fast = a->fast_bytes, .fast_count = a->fast_blocks,
+	};
+
+	gather(context, &r, sizeof(r));
+}
+
+static struct fh_error *load_arenas(struct fh_census *census, struct query_rows *ret)
+{
+	struct gathering gathering = { .rows = ret };
 
 	for (size_t i = 0; i < census->n_allocators; i++) {
 		const struct allocator *allocator = census->allocators[i].plugin;
 
 		if (allocator->each_arena)
-			allocator->each_arena(&census->target, census->allocators[i].state, add_arena, &listing);
+			allocator->each_arena(&census->target, census->allocators[i].state, take_arena, &gathering);
 	}
-	return !listing.no_memory;
+	return gathered(&gathering);
 }
 
-static const struct table_column bin_columns[] = {
-	{ "allocator", TABLE_TEXT, "whose list it is" },
-	{ "arena", TABLE_INTEGER, "number of its arena; NULL for a thread's cache" },
-	{ "tid", TABLE_INTEGER, "thread whose cache it is" },
-	{ "name", TABLE_TEXT, "tcache, fast, small, large or unsorted, with the size" },
-	{ "count", TABLE_INTEGER, "free chunks in it" },
-	{ "bytes", TABLE_INTEGER, "their sizes" },
+static const struct query_column arena_columns[] = {
+	COLUMN(arena_row, allocator, QUERY_TEXT, "whose it is"),
+	COLUMN(arena_row, number, QUERY_INTEGER, "0 is the main one"),
+	COLUMN(arena_row, address, QUERY_ADDRESS, "of its management structure"),
+	COLUMN(arena_row, system, QUERY_AMOUNT, "bytes got from the operating system"),
+	COLUMN(arena_row, top, QUERY_AMOUNT, "bytes at its end that were never given out"),
+	COLUMN(arena_row, free, QUERY_AMOUNT, "bytes in its lists of free blocks"),
+	COLUMN(arena_row, free_count, QUERY_AMOUNT, "how many these are"),
+	COLUMN(arena_row, fast, QUERY_AMOUNT, "bytes in fastbins, in no list above"),
+	COLUMN(arena_row, fast_count, QUERY_AMOUNT, "how many these are"),
 };
 
-static void add_bin(void *context, const struct alloc_bin *b)
+static const struct query_table query_arena = {
+	.name = "arena", .title = "the allocators' arenas",
+	QUERY_COLUMNS(arena_columns), .row_size = sizeof(struct arena_row), .load = load_arenas,
+};
+
+struct bin_row {
+	const char *allocator, *name;
+	int64_t arena, tid;
+	uint64_t count, bytes;
+};
+
+static void take_bin(void *context, const struct alloc_bin *b)
 {
-	add(context, &(struct table_row){ {
-		text(b->allocator), b->arena == UINT32_MAX ? none() : number(b->arena),
-		b->thread < 0 ? none() : number((uint64_t)b->thread), text(b->name), number(b->count), number(b->bytes),
-	} });
+	struct bin_row r = {
+		.allocator = b->allocator, .name = b->name,
+		.arena = b->arena == UINT32_MAX ? -1 : (int64_t)b->arena, .tid = b->thread,
+		.count = b->count, .bytes = b->bytes,
+	};
+
+	gather(context, &r, sizeof(r));
 }
 
-static bool list_bins(struct fh_census *census, table_rows *rows)
+static struct fh_error *load_bins(struct fh_census *census, struct query_rows *ret)
 {
-	struct listing listing = { .rows = rows };
+	struct gathering gathering = { .rows = ret };
 
 	for (size_t i = 0; i < census->n_allocators; i++) {
 		const struct allocator *allocator = census->allocators[i].plugin;
 
 		if (allocator->each_bin)
-			allocator->each_bin(&census->target, census->allocators[i].state, add_bin, &listing);
+			allocator->each_bin(&census->target, census->allocators[i].state, take_bin, &gathering);
 	}
-	return !listing.no_memory;
+	return gathered(&gathering);
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------- */
-
-#define TABLE(name_, title_)                                                                                  \
-	static const struct table name_##_table = { .name = #name_, .title = title_, .columns = name_##_columns, \
-						    .n_columns = sizeof(name_##_columns) / sizeof(*name_##_columns), \
-						    .list = list_##name_##_rows }
-#define list_category_rows list_categories
-#define list_mapping_rows list_mappings
-#define list_image_rows list_images
-#define list_thread_rows list_threads
-#define list_arena_rows list_arenas
-#define list_bin_rows list_bins
-
-TABLE(category, "the census: blocks summed by domain, kind and detail");
-TABLE(mapping, "the operating system's mappings");
-TABLE(image, "the program and its libraries");
-TABLE(thread, "threads with their registers");
-TABLE(arena, "arenas of malloc");
-TABLE(bin, "lists of free chunks");
-
-const struct table *const tables[] = {
-	&block_table, &category_table, &mapping_table, &image_table, &thread_table, &arena_table, &bin_table, NULL,
+static const struct query_column bin_columns[] = {
+	COLUMN(bin_row, allocator, QUERY_TEXT, "whose it is"),
+	COLUMN(bin_row, name, QUERY_TEXT, "tcache, fast, small, large, unsorted, and the size"),
+	COLUMN(bin_row, arena, QUERY_NUMBER, "number of its arena; NULL: a thread's cache"),
+	COLUMN(bin_row, tid, QUERY_NUMBER, "thread whose cache it is"),
+	COLUMN(bin_row, count, QUERY_AMOUNT, "free blocks in it"),
+	COLUMN(bin_row, bytes, QUERY_AMOUNT, "their sizes"),
 };
 
-static const char *const type_names[] = { "TEXT", "INTEGER", "ADDRESS" };
-
-char *table_declaration(const struct table *table)
-{
-	sqlite3_str *sql = sqlite3_str_new(NULL);
-
-	sqlite3_str_appendf(sql, "CREATE TABLE x(");
-	for (size_t i = 0; i < table->n_columns; i++)
-		sqlite3_str_appendf(sql, "%s\"%w\" %s", i ? ", " : "", table->columns[i].name,
-				    type_names[table->columns[i].type]);
-	sqlite3_str_appendf(sql, ")");
-	return sqlite3_str_finish(sql);
-}
-
-/* ---- the module for tables that are listed ------------------------------------------------------------ */
-
-struct list_vtab {
-	sqlite3_vtab base;
-	const struct table *table;
-	struct fh_census *census;
+static const struct query_table query_bin = {
+	.name = "bin", .title = "the allocators' lists of free blocks",
+	QUERY_COLUMNS(bin_columns), .row_size = sizeof(struct bin_row), .load = load_bins,
 };
 
-struct list_cursor {
-	sqlite3_vtab_cursor base;
-	table_rows rows;
-	size_t at;
-};
+/* ---- all ------------------------------------------------------------------------------------- */
 
-static const struct table *find_table(const char *name)
-{
-	for (size_t i = 0; tables[i]; i++)
-		if (strcmp(tables[i]->name, name) == 0)
-			return tables[i];
-	return NULL;
-}
-
-static int list_connect(sqlite3 *db, void *census, int argc, const char *const *argv, sqlite3_vtab **ret, char **error)
-{
-	const struct table *table = argc > 0 ? find_table(argv[0]) : NULL;
-	struct list_vtab *vtab;
-	char *declaration;
-	int status;
-
-	(void)error;
-	if (!table)
-		return SQLITE_ERROR;
-	declaration = table_declaration(table);
-	status = declaration ? sqlite3_declare_vtab(db, declaration) : SQLITE_NOMEM;
-	sqlite3_free(declaration);
-	if (status != SQLITE_OK)
-		return status;
-	vtab = sqlite3_malloc(sizeof(*vtab));
-	if (!vtab)
-		return SQLITE_NOMEM;
-	*vtab = (struct list_vtab){ .table = table, .census = census };
-	*ret = &vtab->base;
-	return SQLITE_OK;
-}
-
-static int list_disconnect(sqlite3_vtab *vtab)
-{
-	sqlite3_free(vtab);
-	return SQLITE_OK;
-}
-
-static int list_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
-{
-	(void)vtab;
-	info->estimatedCost = 1000;
-	return SQLITE_OK;
-}
-
-static int list_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **ret)
-{
-	struct list_cursor *cursor = sqlite3_malloc(sizeof(*cursor));
-
-	(void)vtab;
-	if (!cursor)
-		return SQLITE_NOMEM;
-	*cursor = (struct list_cursor){ 0 };
-	*ret = &cursor->base;
-	return SQLITE_OK;
-}
-
-static int list_close(sqlite3_vtab_cursor *base)
-{
-	struct list_cursor *cursor = (struct list_cursor *)base;
-
-	vec_free(&cursor->rows);
-	sqlite3_free(cursor);
-	return SQLITE_OK;
-}
-
-static int list_filter(sqlite3_vtab_cursor *base, int number, const char *string, int argc, sqlite3_value **argv)
-{
-	struct list_cursor *cursor = (struct list_cursor *)base;
-	const struct list_vtab *vtab = (const struct list_vtab *)base->pVtab;
-
-	(void)number;
-	(void)string;
-	(void)argc;
-	(void)argv;
-	cursor->rows.len = cursor->at = 0;
-	return vtab->table->list(vtab->census, &cursor->rows) ? SQLITE_OK : SQLITE_NOMEM;
-}
-
-static int list_next(sqlite3_vtab_cursor *base)
-{
-	((struct list_cursor *)base)->at++;
-	return SQLITE_OK;
-}
-
-static int list_eof(sqlite3_vtab_cursor *base)
-{
-	const struct list_cursor *cursor = (const struct list_cursor *)base;
-
-	return cursor->at >= cursor->rows.len;
-}
-
-static int list_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
-{
-	const struct list_cursor *cursor = (const struct list_cursor *)base;
-	const struct list_vtab *vtab = (const struct list_vtab *)base->pVtab;
-	const struct table_cell *cell = &cursor->rows.items[cursor->at].cells[column];
-
-	if (cell->null)
-		sqlite3_result_null(context);
-	else if (vtab->table->columns[column].type == TABLE_TEXT)
-		sqlite3_result_text(context, cell->text, -1, SQLITE_TRANSIENT);
-	else
-		sqlite3_result_int64(context, cell->integer);
-	return SQLITE_OK;
-}
-
-static int list_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
-{
-	*ret = (sqlite3_int64)((const struct list_cursor *)base)->at;
-	return SQLITE_OK;
-}
-
-const sqlite3_module list_module = {
-	.iVersion = 1,
-	.xConnect = list_connect,
-	.xBestIndex = list_best_index,
-	.xDisconnect = list_disconnect,
-	.xOpen = list_open,
-	.xClose = list_close,
-	.xFilter = list_filter,
-	.xNext = list_next,
-	.xEof = list_eof,
-	.xColumn = list_column,
-	.xRowid = list_rowid,
+const struct query_table *const query_tables[] = {
+	&query_block,
+	&query_category,
+	&query_mapping,
+	&query_image,
+	&query_thread,
+	&query_arena,
+	&query_bin,
+	NULL,
 };

@@ -1,59 +1,76 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables that SQL sees. A table is one const struct: its columns, and a function that lists its rows; another
- * is a struct and a line in tables.c. The table `block` can have millions of rows and is walked where it
- * lies (block.c); the others are listed when they are asked for.
+ * The census as tables for SQL. A table is one const struct: its columns say where in a row's struct their value
+ * lies, so a table is a struct, a list of columns, and a function that makes rows. To add one is to add these, and
+ * a line in tables.c.
+ *
+ * Small tables are loaded whole; `block` streams over the ledger, and takes over what it can of the conditions.
  */
 #ifndef FREEHOLD_QUERY_TABLES_H
 #define FREEHOLD_QUERY_TABLES_H
 
 #include <sqlite3.h>
 
-#include "base/vec.h"
 #include "census/census.h"
 
-enum table_type {
-	TABLE_TEXT,
-	TABLE_INTEGER,
-	TABLE_ADDRESS,
+enum query_type {
+	QUERY_ADDRESS, /* uint64_t */
+	QUERY_AMOUNT,  /* uint64_t */
+	QUERY_FIGURE,  /* uint64_t; NULL where residency is not known */
+	QUERY_INTEGER, /* int64_t */
+	QUERY_NUMBER,  /* int64_t; NULL where it is -1 */
+	QUERY_BOOL,    /* bool */
+	QUERY_TEXT,    /* const char *; NULL is NULL */
+	QUERY_CHARS,   /* char [], in the row itself */
 };
 
-struct table_column {
+struct query_column {
 	const char *name;
-	enum table_type type;
-	const char *title; /* one line for help */
+	enum query_type type;
+	size_t offset;	  /* in the row */
+	const char *text; /* one line for help */
 };
 
-struct table_cell {
-	bool null;
-	int64_t integer;
-	const char *text; /* belongs to the census */
+struct query_rows {
+	VEC(char) bytes; /* rows one after the other */
+	size_t n;
 };
 
-#define TABLE_MOST_COLUMNS 16
-
-struct table_row {
-	struct table_cell cells[TABLE_MOST_COLUMNS];
+struct query_stream {
+	size_t cursor_size;
+	/* Chooses what the stream will take care of (see sqlite3_index_info). A condition that it uses is checked by SQLite
+	 * again, so it may let too much through, never too little. */
+	int (*plan)(struct fh_census *census, sqlite3_index_info *info);
+	/* Begins with the conditions that plan() chose. The cursor is zeroed. False when memory is out. */
+	bool (*begin)(void *cursor, struct fh_census *census, const char *plan, sqlite3_value **arguments, int n);
+	/* The next row, with those columns at least that have their bit in `used`; false at the end. */
+	bool (*next)(void *cursor, uint64_t used, void *ret_row);
+	void (*end)(void *cursor);
+	/* A number for a row that stays the same; NULL: its place in the order. */
+	int64_t (*rowid)(const void *row);
 };
 
-typedef VEC(struct table_row) table_rows;
-
-struct table {
-	const char *name, *title;
-	const struct table_column *columns;
-	size_t n_columns;
-	/* Lists all rows; NULL for `block`. False when memory is out. */
-	bool (*list)(struct fh_census *census, table_rows *rows);
+struct query_table {
+	const char *name, *title; /* one line for help */
+	const struct query_column *columns;
+	size_t n_columns, row_size;
+	struct fh_error *(*load)(struct fh_census *census, struct query_rows *ret); /* or */
+	const struct query_stream *stream;
 };
 
 /* NULL-terminated. */
-extern const struct table *const tables[];
-extern const struct table block_table; /* block.c */
+extern const struct query_table *const query_tables[];
+extern const struct query_table query_block; /* block.c */
 
-/* SQLite modules: `client data` is the census. */
-extern const sqlite3_module list_module, block_module;
+#define QUERY_COLUMNS(array) .columns = (array), .n_columns = sizeof(array) / sizeof(*(array))
 
-/* CREATE TABLE text for a table's columns; the caller sqlite3_free()s it. */
-char *table_declaration(const struct table *table);
+/* "live", "free", "overhead", "mapped" */
+const char *query_state_name(enum fh_state state);
+
+/* Makes the tables known to a database (vtab.c). While one is connected, SQLite asks the authorizer for leave to create
+ * it: then *connecting is set. */
+struct fh_error *query_add_tables(sqlite3 *db, struct fh_census *census, bool *connecting);
+/* The functions beyond SQLite's own (functions.c). */
+struct fh_error *query_add_functions(sqlite3 *db, struct fh_census *census);
 
 #endif

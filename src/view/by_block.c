@@ -115,7 +115,10 @@ static bool take_mapping(void *context, const struct fh_mapping *mapping)
 {
 	struct blocks_context *blocks = context;
 	struct view_row row = {
-		.start = mapping->start, .end = mapping->end, .mapping = mapping->path,
+		.start = mapping->start, .end = mapping->end,
+		.mapping = *mapping->path ? mapping->path : NULL,
+		.virtual_ = mapping->end - mapping->start,
+		.resident = mapping->resident, .swapped = mapping->swapped,
 		.permissions = permissions_text(mapping->permissions),
 	};
 
@@ -123,6 +126,7 @@ static bool take_mapping(void *context, const struct fh_mapping *mapping)
 	return !blocks->no_memory;
 }
 
+/* Counts the blocks only: one may reach over a border between mappings, so the sizes are the mapping's own. */
 static bool take_by_mapping(void *context, const struct fh_block *block)
 {
 	struct blocks_context *blocks = context;
@@ -130,7 +134,7 @@ static bool take_by_mapping(void *context, const struct fh_block *block)
 	while (blocks->at < blocks->rows->rows.len && blocks->rows->rows.items[blocks->at].end <= block->start)
 		blocks->at++;
 	if (blocks->at < blocks->rows->rows.len)
-		add_block(&blocks->rows->rows.items[blocks->at], block);
+		blocks->rows->rows.items[blocks->at].count++;
 	return true;
 }
 
@@ -182,7 +186,7 @@ static bool take_by_module(void *context, const struct fh_block *block)
 	row = row_of(blocks, image.path ? image.start : UINT64_MAX, &new);
 	if (!row)
 		return false;
-	row->module = image.path ? image.path : "";
+	row->module = image.path;
 	add_block(row, block);
 	return true;
 }
