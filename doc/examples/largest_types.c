@@ -10,13 +10,13 @@
 
 #include <freehold.h>
 
-static bool print_type(void *context, size_t n, const struct fh_value *values)
+static bool print_type(void *context, const struct fh_value *values, size_t n)
 {
 	uint64_t *address = context;
 
 	(void)n;
 	printf("%12" PRId64 " bytes in %8" PRId64 " of %.*s\n", values[2].integer, values[1].integer, (int)values[0].length,
-	       values[0].text);
+	       values[0].bytes);
 	if (!*address)
 		*address = (uint64_t)values[3].integer;
 	return true;
@@ -37,7 +37,7 @@ static bool add_block(void *context, const struct fh_block *block)
 
 int main(int argc, char **argv)
 {
-	static const struct fh_query_visitor visitor = { .row = print_type };
+	static const struct fh_query_visitor visitor = { .size = sizeof(visitor), .row = print_type };
 	struct fh_options options = { .size = sizeof(options) };
 	struct fh_census *census;
 	struct fh_error *error;
