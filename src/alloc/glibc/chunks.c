@@ -128,19 +128,19 @@ static bool swallows(struct walk *walk, uint64_t chunk, uint64_t end)
 
 /* ---- what is not an ordinary chunk ------------------------------------------------------ */
 
-/* Top reaches to the end of what the arena has there. Behind it can only be memory from another's sbrk. */
+/* Top reaches to the end of its heap. Only where brk's memory is not all malloc's, its size tells. */
 static uint64_t carve_top(struct walk *walk, uint64_t chunk)
 {
 	const struct arena *arena = walk->arena;
-	uint64_t end = arena->top_end > chunk && arena->top_end <= walk->heap->end ? arena->top_end : walk->heap->end;
-	uint64_t words[2];
+	bool shared = arena->main && arena->flags & NONCONTIGUOUS && arena->top_end > chunk;
+	uint64_t end = shared && arena->top_end <= walk->heap->end ? arena->top_end : walk->heap->end, words[2];
 
 	if (arena->top_end != end && read_header(walk, chunk, words))
 		complain(walk, "the top chunk", chunk, words[1]);
 	add(walk, chunk, walk->glibc->top);
 	walk->arena->figures.top_bytes = end - chunk;
 	if (end < walk->heap->end)
-		add(walk, end, arena->main ? walk->glibc->foreign : walk->glibc->reserved);
+		add(walk, end, walk->glibc->foreign);
 	return walk->heap->end;
 }
 

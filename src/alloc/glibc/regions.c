@@ -7,6 +7,7 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "alloc/glibc/internal.h"
 #include "alloc/glibc/scan.h"
@@ -251,29 +252,34 @@ static bool search_areas(struct area_search *search)
 	return true;
 }
 
-/* What brk gave. In a contiguous arena it ends with top; one that had to take mappings may have left off before,
- * and where brk moved without malloc, other memory lies between (chunks.c steps over it). */
+/* Where a contiguous arena ends: by its sum, or by the size of top; both agree unless one was overwritten. Then
+ * the mapping, which ends there too if nobody else used brk, tells which. */
+static uint64_t contiguous_end(const struct arena *arena, uint64_t base, uint64_t reach)
+{
+	uint64_t by_sum = base + arena->figures.system_bytes;
+
+	if (arena->top_end > base && arena->top_end <= reach && (arena->top_end == reach || by_sum > reach || by_sum <= base))
+		return arena->top_end;
+	return by_sum > base && by_sum <= reach ? by_sum : reach;
+}
+
+/* What brk gave. One that had to take mappings may have left off before top, and where brk moved without malloc,
+ * other memory lies between (chunks.c steps over it). */
 static bool add_brk(struct glibc *glibc, const struct arena *arena)
 {
 	const struct source *source = glibc->target->source;
-	uint64_t base = params_sbrk_base(glibc), reach, end;
-	const struct mapping *m;
+	uint64_t base = params_sbrk_base(glibc), reach;
 	bool contiguous = !(arena->flags & NONCONTIGUOUS);
+	const struct mapping *m;
 
 	if (!base && contiguous && arena->top_end > arena->figures.system_bytes)
 		base = arena->top_end - arena->figures.system_bytes;
 	m = base ? source_mapping_at(source, base) : NULL;
 	reach = m ? scan_reach(source, base) : 0;
-	if (!reach)
-		return true;
-	end = base + arena->figures.system_bytes; /* also right when top's size is not */
-	if (contiguous && arena->top_end > base && arena->top_end <= reach)
-		end = arena->top_end;
-	else if (!contiguous && __builtin_strcmp(m->path, "[heap]") != 0)
-		return true; /* mapped in brk's place: found by its chunks */
-	else if (!contiguous || end > reach || end <= base)
-		end = reach;
-	return add_heap(glibc, (struct heap){ .start = base, .first_chunk = (base + 15) / 16 * 16, .end = end });
+	if (!reach || (!contiguous && strcmp(m->path, "[heap]") != 0))
+		return true; /* what is mapped in brk's place is found by its chunks */
+	return add_heap(glibc, (struct heap){ .start = base, .first_chunk = (base + 15) / 16 * 16,
+					      .end = contiguous ? contiguous_end(arena, base, reach) : reach });
 }
 
 static bool add_main(struct glibc *glibc, const struct arena *arena)
