@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """pymalloc, against what it says of itself: sys._debugmallocstats(), printed by the target right before it stands
 still. No figure may differ, in no interpreter."""
+import glob
 import os
 import re
 import shutil
+import struct
 import subprocess
 import unittest
 
@@ -137,6 +139,15 @@ class Pymalloc(harness.Case):
 			self.assertNoWarning(census)
 		self.each_python(test)
 
+	def test_version_in_read_only_data(self):
+		"""Where the text of sys.version is gone, and there is no symbol (before 3.11)."""
+		def test(python):
+			census, _ = self.look(python, "wiped")
+			said = subprocess.run(python.argv(MIX, "version"), stdout=subprocess.PIPE, text=True, check=True).stdout
+			self.assertEqual(census["target"]["runtimes"], ["cpython " + said.strip()])
+			self.assertNoWarning(census)
+		self.each_python(test, before=(3, 11))
+
 	def test_without_report(self):
 		"""2.7 prints none: its blocks are counted before and after a known number of allocations."""
 		def test(python):
@@ -165,23 +176,162 @@ class Pymalloc(harness.Case):
 
 	def test_stripped(self):
 		"""Symbols are never needed."""
-		self.need("strip", "ldd")
+		self.need("strip")
 
 		def test(python):
 			if not python.suite:
 				self.assertReported(*self.look_stripped(python))
 		self.each_python(test, (3, 3))
 
-	def look_stripped(self, python):
+	def copies(self, python):
+		"""The program and its libpython, in a directory of their own: their paths, and how to start the program."""
+		self.need("ldd")
 		place = self.directory()
 		copied = [shutil.copy(python.path, place)]
 		libraries = subprocess.run(["ldd", python.path], stdout=subprocess.PIPE, text=True).stdout
 		for library in re.findall(r"=> (\S*libpython\S*)", libraries):
 			copied.append(shutil.copy(library, place))
-		subprocess.run(["strip", "--strip-all", *copied], check=True)
 		prefix = os.path.dirname(os.path.dirname(os.path.realpath(python.path)))
-		return self.look(python, "plain", {"LD_LIBRARY_PATH": place, "PYTHONHOME": prefix},
-			argv=[copied[0], MIX, "plain"])
+		return copied, {"LD_LIBRARY_PATH": place, "PYTHONHOME": prefix}
+
+	def look_stripped(self, python):
+		copied, environment = self.copies(python)
+		subprocess.run(["strip", "--strip-all", *copied], check=True)
+		return self.look(python, "plain", environment, argv=[copied[0], MIX, "plain"])
+
+	def test_unknown_version(self):
+		"""A version that nobody knows is named, and a layout that is true of it in all that can be checked is used."""
+		def test(python):
+			if python.suite:
+				return
+			copied, environment = self.copies(python)
+			exact = subprocess.run([python.path, MIX, "version"], stdout=subprocess.PIPE, text=True).stdout.strip()
+			unknown = unknown_version(exact)
+			change_version(copied, exact, unknown)
+			census, report = self.look(python, "plain", environment, argv=[copied[0], MIX, "plain"])
+			self.assertEqual(census["target"]["runtimes"], ["cpython " + unknown])
+			said = [w for w in census["warnings"] if not w.startswith("malloc:")]
+			self.assertEqual(len(said), 1, said)
+			self.assertIn(unknown, said[0])
+			self.assertReported(dict(census, warnings=[]), report)
+			self.assertGreater(add_up(census, "count", domain="python", kind="__main__.Slotted"), 1000)
+		self.each_python(test, (3, 3))
+
+	def test_refused_layout(self):
+		"""A build whose cells have another size is not what the table knows: no object is named."""
+		def test(python):
+			if python.suite:
+				return
+			copied, environment = self.copies(python)
+			self.assertTrue(any(enlarge_cell(path) for path in copied))
+			census, report = self.look(python, "empty", environment, argv=[copied[0], MIX, "empty"])
+			self.assertEqual(add_up(census, "count", domain="python"), 0)
+			said = [w for w in census["warnings"] if not w.startswith("malloc:")]
+			self.assertEqual(len(said), 1, said)
+			self.assertIn("'cell'", said[0])
+			self.assertReported(dict(census, warnings=[]), report)
+		self.need("nm")
+		self.each_python(test, (3, 3))
+
+	# -- several copies --
+
+	def libraries(self):
+		"""{version: libpython} of the Pythons here."""
+		self.need("ldd")
+		found = [python for python in harness.pythons() if not python.suite and version(python) >= (3, 3)]
+		libraries = {}
+		for python in found:
+			text = subprocess.run(["ldd", python.path], stdout=subprocess.PIPE, text=True).stdout
+			for library in re.findall(r"=> (\S*libpython\S*)", text):
+				libraries[version(python)] = library
+		if len(libraries) < 2:
+			self.skipTest("no two Pythons with a libpython here")
+		return libraries
+
+	def look_embedded(self, *arguments):
+		program = harness.compile_c(os.path.join(harness.PROGRAMS, "embed.c"),
+			os.path.join(self.directory(), "embed"), "-ldl")
+		return self.look(None, "embedded", argv=[program, *arguments])
+
+	def test_two_that_run(self):
+		"""A program can have two Pythons inside, each with types and arenas of its own."""
+		libraries = sorted(self.libraries().items())
+		for (old, one), (new, other) in zip(libraries, libraries[1:] + libraries[:1]):
+			with self.subTest(first=old, second=new):
+				census, report = self.look_embedded(one, other)
+				self.assertEqual(sorted(r.rsplit(".", 1)[0] for r in census["target"]["runtimes"][0].split(", ")),
+					sorted("cpython %d.%d" % v for v in (old, new)))
+				self.assertNoWarning(census)
+				self.assertEqual(add_up(census, "count", domain="python", kind="__main__.Plain"), 1000)
+				self.assertEqual(add_up(census, "count", domain="pymalloc", kind="arena table"), 2)
+
+	def test_one_that_runs(self):
+		"""The other one is only mapped, before it or after it."""
+		libraries = sorted(self.libraries().items())
+		for (v, one), (_, other) in zip(libraries, libraries[1:] + libraries[:1]):
+			for arguments in (("-0", other, one), (one, "-0", other)):
+				with self.subTest(runs=v, arguments=arguments):
+					census, report = self.look_embedded(*arguments)
+					self.assertTrue(census["target"]["runtimes"][0].startswith("cpython %d.%d." % v))
+					self.assertEqual(len(census["target"]["runtimes"][0].split(", ")), 1)
+					self.assertNoWarning(census)
+					self.assertEqual(add_up(census, "count", domain="python", kind="__main__.Plain"), 500)
+
+	def test_copied_types(self):
+		"""A program that isn't position-independent has copies of the types that it refers to."""
+		for v, library in sorted(self.libraries().items()):
+			prefix = os.path.dirname(os.path.dirname(library))
+			include = [p for p in glob.glob(prefix + "/include/python%d.%d*" % v) if os.path.exists(p + "/Python.h")]
+			if not include:
+				continue
+			with self.subTest(version=v):
+				program = harness.compile_c(os.path.join(harness.PROGRAMS, "embed_copied.c"),
+					os.path.join(self.directory(), "embed"), "-no-pie", "-fno-pie", "-I" + include[0], library,
+					"-Wl,-rpath," + os.path.dirname(library))
+				census, _ = self.look(None, "embedded", {"PYTHONHOME": prefix}, argv=[program])
+				self.assertTrue(census["target"]["runtimes"][0].startswith("cpython %d.%d." % v))
+				self.assertNoWarning(census)
+				self.assertEqual(add_up(census, "count", domain="python", kind="__main__.Plain"), 1000)
+				self.assertGreater(add_up(census, "count", domain="pymalloc", kind="pool header"), 50)
+
+
+def unknown_version(exact):
+	"""A version of the same length that the table doesn't have."""
+	major, minor, micro = exact.split(".")
+	return ".".join((major, "5" if len(minor) == 1 else "77", micro))
+
+
+def change_version(paths, exact, unknown):
+	"""Lets files say another version: the text, which can be the tail of another one, and the number."""
+	def number(version):
+		major, minor, micro = (int(n) for n in version.split("."))
+		return struct.pack("<I", major << 24 | minor << 16 | micro << 8 | 0xf0)
+
+	for path in paths:
+		with open(path, "rb") as f:
+			data = f.read()
+		data = re.sub(re.escape(exact.encode()) + rb"(?=\+?\0)", unknown.encode(), data)
+		data = data.replace(number(exact), number(unknown))
+		with open(path, "wb") as f:
+			f.write(data)
+
+
+def enlarge_cell(path):
+	"""16 bytes more in tp_basicsize of PyCell_Type; False when the file doesn't define it."""
+	names = subprocess.run(["nm", "-D", "--defined-only", path], stdout=subprocess.PIPE, text=True).stdout
+	found = re.search(r"^([0-9a-f]+) [BDd] PyCell_Type$", names, re.M)
+	if not found:
+		return False
+	address = int(found[1], 16) + 32
+	for kind, _, offset, vaddr, filesz, _ in harness.core_segments(path):
+		if kind == 1 and vaddr <= address < vaddr + filesz:
+			with open(path, "r+b") as f:
+				f.seek(offset + address - vaddr)
+				size = struct.unpack("<Q", f.read(8))[0]
+				f.seek(offset + address - vaddr)
+				f.write(struct.pack("<Q", size + 16))
+			return True
+	return False
 
 
 def version(python):

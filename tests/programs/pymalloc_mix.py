@@ -3,7 +3,7 @@
 the process stands still without allocating anything. Runs under every Python from 2.7 on.
 
 	pymalloc_mix.py MIX		mix: plain, threads, subinterpreters, empty, blocks:N, deep:N (calls),
-					version (prints it)
+					wiped (of its version), version (prints it)
 """
 import os
 import random
@@ -123,6 +123,10 @@ def main():
 	elif mix != "empty":
 		keep.append(fill(1))
 		keep.append(empty_arenas())
+	if mix == "wiped":
+		import ctypes
+		ctypes.pythonapi.Py_GetVersion.restype = ctypes.c_void_p
+		ctypes.memset(ctypes.pythonapi.Py_GetVersion(), 0, 64)
 	if mix == "threads":
 		start_threads(8, keep, stop)
 	if mix == "subinterpreters":

@@ -34,6 +34,7 @@ struct arena_object {
 };
 
 struct fixture {
+	uint64_t readable, unreadable; /* a part of the arena that can't be read; 0, 0: all can */
 	struct fake_elf elf;
 	_Alignas(8) uint8_t table[2 * PAGE], arena[ARENA_BYTES + PAGE];
 	struct fake_source fake;
@@ -97,13 +98,27 @@ static int setup(void **state)
 	return 0;
 }
 
+static void map_arena(struct fixture *f)
+{
+	uint64_t end = ARENA + sizeof(f->arena);
+
+	if (!f->unreadable) {
+		fake_mapping(&f->fake, ARENA, end, READ_WRITE, 0, 0, "", f->arena);
+		return;
+	}
+	if (f->unreadable > ARENA)
+		fake_mapping(&f->fake, ARENA, f->unreadable, READ_WRITE, 0, 0, "", f->arena);
+	fake_mapping(&f->fake, f->unreadable, f->readable, READ_WRITE, 0, 0, "", NULL);
+	fake_mapping(&f->fake, f->readable, end, READ_WRITE, 0, 0, "", f->arena + (f->readable - ARENA));
+}
+
 static void run(struct fixture *f)
 {
 	struct target *target = &f->target;
 
 	fake_elf_map(&f->fake, &f->elf, IMAGE, 10, "/lib/libpython.so", FAKE_END);
 	fake_mapping(&f->fake, TABLE, TABLE + sizeof(f->table), READ_WRITE, 0, 0, "", f->table);
-	fake_mapping(&f->fake, ARENA, ARENA + sizeof(f->arena), READ_WRITE, 0, 0, "", f->arena);
+	map_arena(f);
 	fake_source_seal(&f->fake);
 	target->source = &f->fake.source;
 	assert_null(images_load(target->source, &target->images));
@@ -345,13 +360,39 @@ static void counts_differ(void **state)
 	check(f, block_at(1, 4, 512), 512, "512 bytes");
 }
 
+/* As where pages are swapped out. */
+static void unreadable_pool(void **state)
+{
+	struct fixture *f = *state;
+
+	f->unreadable = ARENA + POOL;
+	f->readable = ARENA + 2 * POOL;
+	run(f);
+	assert_true(f->target.damaged);
+	check(f, block_at(0, 0, 64), 64, "64 bytes");
+	check(f, ARENA + POOL, POOL, "damaged pool");
+	check(f, block_at(2, 0, 16), 16, "16 bytes");
+}
+
+/* An arena whose first pool can't be read is taken when another one showed what arenas look like. */
+static void unreadable_first_pool(void **state)
+{
+	struct fixture *f = *state;
+
+	f->unreadable = ARENA;
+	f->readable = ARENA + POOL;
+	run(f);
+	assert_int_equal(f->py.arenas.len, 0); /* there is no other one */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		TEST(sound_arena),   TEST(later_entry),	 TEST(unaligned_arena), TEST(blocks_of_eight),
 		TEST(cyclic_list),   TEST(wild_list),	 TEST(wild_headers),	TEST(wild_entries),
-		TEST(second_entry_wild), TEST(counts_differ),
+		TEST(second_entry_wild), TEST(counts_differ), TEST(unreadable_pool),
+		TEST(unreadable_first_pool),
 #undef TEST
 	};
 

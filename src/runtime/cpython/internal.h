@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of this folder share. The way of a census: find.c finds the live copies of CPython, version.c
- * asks which version it is, offsets.c resolves and checks its layout, arena_tables.c and arenas.c find the arenas
- * of pymalloc and pools.c carves them, types.c knows which addresses are types, objects.c names the objects, buffers.c what they own,
- * owners*.c how each type owns it, show.c describes one.
+ * asks which version it is, offsets.c resolves and checks its layout; frame_stacks.c, arena_tables.c and arenas.c
+ * find what it got from the operating system, and pools.c divides that; types.c knows which addresses are types,
+ * objects.c names the objects, buffers.c what they own, owners*.c how each type owns it, show.c describes one.
  */
 #ifndef FREEHOLD_RUNTIME_CPYTHON_INTERNAL_H
 #define FREEHOLD_RUNTIME_CPYTHON_INTERNAL_H

@@ -324,7 +324,10 @@ static bool resolve_objects(struct cpython *py)
 	}
 	resolve_types(&py->layout, &py->o);
 	resolve_values(&py->layout, &py->o);
-	return true;
+	if (py->o.ob_refcnt < 0)
+		source_warn(source, "CPython %s is a free-threaded build, whose objects count references in another way: "
+			    "they are not named", version);
+	return py->o.ob_refcnt >= 0;
 }
 
 void offsets_resolve(struct cpython *py)

@@ -77,12 +77,13 @@ static bool visit_cookie(void *context, uint64_t address, const uint64_t *words,
 
 /* ---- Py_Version ---------------------------------------------------------- */
 
-static bool symbol_version(struct cpython *py, struct image *image)
+static void ask_symbol(struct cpython *py, struct image *image)
 {
-	uint64_t address, size, hex;
+	uint64_t address, hex;
 
-	return image_symbol(py->target->images, image, "Py_Version", &address, &size) &&
-	       source_u64(py->target->source, address, &hex) && set_hex(py, hex);
+	if (image_symbol(py->target->images, image, "Py_Version", &address, NULL) &&
+	    source_u64(py->target->source, address, &hex))
+		set_hex(py, hex);
 }
 
 /* ---- Py_GetVersion() ------------------------------------------------------ */
@@ -107,26 +108,26 @@ static bool visit_text(void *context, uint64_t address, const uint64_t *words, s
 
 /* ---- PY_VERSION ------------------------------------------------------------ */
 
-/* A string by itself in the read-only data; other software's versions lie there too, so the series has to be
- * in the table, and offsets_resolve() checks its layout. */
+/* The end of a string in the read-only data: a linker can let "3.9.18" be the tail of a path. Other software's
+ * versions lie there too, so the series has to be in the table, and its layout has to be the target's. */
 static bool visit_rodata(void *context, uint64_t address, const uint64_t *words, size_t n)
 {
 	struct cpython *py = context;
 	const char *bytes = (const char *)words;
 	struct cpython found = { 0 };
 	struct layout layout;
-	char text[24]; /* with the NUL before it */
+	char text[24]; /* with what is before it */
 
 	for (size_t i = 0; i < n * 8 && !py->version[0]; i++) {
 		size_t len;
 
-		if ((bytes[i] != '2' && bytes[i] != '3') || (i && bytes[i - 1] != '\0') ||
-		    (i + 1 < n * 8 && bytes[i + 1] != '.') ||
-		    !source_read(py->target->source, address + i - 1, text, sizeof(text)) || text[0] != '\0')
+		if ((bytes[i] != '2' && bytes[i] != '3') || (i + 1 < n * 8 && bytes[i + 1] != '.') ||
+		    !source_read(py->target->source, address + i - 1, text, sizeof(text)) ||
+		    isalnum((unsigned char)text[0]) || text[0] == '.')
 			continue;
 		text[sizeof(text) - 1] = '\0';
 		len = version_len(text + 1);
-		if (!len || text[1 + len] != '\0')
+		if (len <= strlen("3.11") || text[1 + len] != '\0') /* "3.11" is in there as well */
 			continue;
 		set_text(&found, text + 1, len);
 		if (layout_find("cpython", found.series, py->flavour, &layout) && offsets_agree(py, &layout, NULL))
@@ -145,41 +146,22 @@ static void scan_rodata(struct cpython *py)
 	}
 }
 
-/* Asks py's own image first: with copy relocations its types lie in the program, all else in libpython. */
-static void each_image(struct cpython *py, void (*ask)(struct cpython *py, struct image *image))
-{
-	struct images *images = py->target->images;
-
-	for (size_t i = 0; i < images->v.len; i++)
-		if (images->v.items[i] == py->image && !py->version[0])
-			ask(py, images->v.items[i]);
-	for (size_t i = 0; i < images->v.len; i++)
-		if (images->v.items[i] != py->image && !py->version[0])
-			ask(py, images->v.items[i]);
-}
-
-static void ask_offsets(struct cpython *py, struct image *image)
+static void ask_image(struct cpython *py, struct image *image)
 {
 	scan_writable(py->target, image, visit_cookie, py);
-}
-
-static void ask_symbol(struct cpython *py, struct image *image)
-{
-	symbol_version(py, image);
-}
-
-static void ask_text(struct cpython *py, struct image *image)
-{
-	scan_writable(py->target, image, visit_text, py);
+	if (!py->version[0])
+		scan_writable(py->target, image, visit_text, py);
+	if (!py->version[0])
+		ask_symbol(py, image);
 }
 
 void version_find(struct cpython *py)
 {
-	each_image(py, ask_offsets);
-	if (!py->version[0])
-		each_image(py, ask_text);
-	if (!py->version[0])
-		each_image(py, ask_symbol);
+	struct images *images = py->target->images;
+
+	for (size_t i = 0; i < images->v.len; i++)
+		if (images->v.items[i] == py->image)
+			ask_image(py, images->v.items[i]);
 	if (!py->version[0])
 		scan_rodata(py);
 }
