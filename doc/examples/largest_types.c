@@ -7,16 +7,25 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <freehold.h>
+
+/* Names are whatever the target put there: nothing of it may reach a terminal as it is. */
+static void print_escaped(const char *bytes, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		putchar(bytes[i] >= ' ' && bytes[i] < 0x7f ? bytes[i] : '?');
+}
 
 static bool print_type(void *context, const struct fh_value *values, size_t n)
 {
 	uint64_t *address = context;
 
 	(void)n;
-	printf("%12" PRId64 " bytes in %8" PRId64 " of %.*s\n", values[2].integer, values[1].integer, (int)values[0].length,
-	       values[0].bytes);
+	printf("%12" PRId64 " bytes in %8" PRId64 " of ", values[2].integer, values[1].integer);
+	print_escaped(values[0].bytes, values[0].length);
+	putchar('\n');
 	if (!*address)
 		*address = (uint64_t)values[3].integer;
 	return true;
@@ -25,7 +34,9 @@ static bool print_type(void *context, const struct fh_value *values, size_t n)
 static bool print_field(void *context, const char *name, const char *value)
 {
 	(void)context;
-	printf("  %s: %s\n", name, value);
+	printf("  %s: ", name);
+	print_escaped(value, strlen(value));
+	putchar('\n');
 	return true;
 }
 
