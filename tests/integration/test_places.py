@@ -39,7 +39,7 @@ class Base(harness.Case):
 			library = subprocess.run(["cc", "-print-file-name=libc.a"], stdout=subprocess.PIPE, text=True).stdout
 			if not os.path.isabs(library):
 				self.skipTest("no libc.a here")
-		harness.compile_c(os.path.join(harness.PROGRAMS, "places.c"), output, "-D_GNU_SOURCE", "-pthread", *flags)
+		harness.compile_c(os.path.join(harness.PROGRAMS, "places.c"), output, "-pthread", *flags)
 		if strip:
 			self.need("strip")
 			subprocess.run(["strip", output], check=True)
@@ -165,7 +165,7 @@ class Places(Base):
 			self.addCleanup(shutil.rmtree, os.path.join(harness.MATRIX, suite, folder[1:]), True)
 			for flags in ("", "-static", "-static -s"):
 				with self.subTest(suite, flags=flags):
-					command = "mkdir -p %s && gcc -O1 -D_GNU_SOURCE -pthread %s -o %s/places %s" % (folder, flags, folder, source)
+					command = "mkdir -p %s && gcc -O1 -pthread %s -o %s/places %s" % (folder, flags, folder, source)
 					subprocess.run(harness.in_suite(suite, "sh", "-c", command), check=True)
 					self.check_all(harness.in_suite(suite, folder + "/places"))
 

@@ -4,6 +4,7 @@
  * ended ones, one on a stack of the program's own, and mappings of several kinds. Says so in JSON, as the rest
  * of its READY line, then waits for its standard input to close.
  */
+#define _GNU_SOURCE
 #include <alloca.h>
 #include <pthread.h>
 #include <stdint.h>

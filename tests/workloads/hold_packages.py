@@ -45,11 +45,13 @@ def open_base(repository):
 def main():
 	base = open_base(sys.argv[1])
 	packages = {(p.name, p.arch): YumAvailablePackage(p) for p in base.sack.query().available()}
+	attributes = len(vars(YumAvailablePackage(base.sack.query().available()[0])))
 	for name, _ in sorted(packages)[-40:]:
 		base.install(name)
 	base.resolve()
+	inline_values = bool(YumAvailablePackage.__flags__ & 1 << 2)  # Py_TPFLAGS_INLINE_VALUES, since 3.13
 	print("READY " + json.dumps({"packages": len(packages), "sack": len(base.sack), "transaction": len(base.transaction),
-		"files": sum(p.files is not None for p in packages.values())}), flush=True)
+		"attributes": attributes, "inline_values": inline_values}), flush=True)
 	sys.stdin.read()
 
 
