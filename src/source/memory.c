@@ -152,6 +152,8 @@ struct fh_error *memory_seal(struct memory *memory, size_t cache_bytes)
 {
 	sort_runs(memory);
 	memory->n_windows = number_windows(memory);
+	if (!memory->n_windows) /* nothing is fetched on demand */
+		return NULL;
 	if (!index_runs(memory))
 		return error_no_memory();
 	memory->n_slots = (uint32_t)(cache_bytes / MEMORY_WINDOW);

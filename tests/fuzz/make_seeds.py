@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the seeds in corpus/fuzz_core again: small cores with notes, a file and two segments."""
+"""Makes the seeds in corpus/ again. For fuzz_core: small cores with notes, a file and two segments. For fuzz_glibc:
+a heap of each flavour with chunks of every kind, as it is and with a few words overwritten."""
 import os
 import struct
 import sys
@@ -21,3 +22,12 @@ for name, content in {
 }.items():
 	with open(os.path.join(HERE, "corpus", "fuzz_core", name), "wb") as f:
 		f.write(content)
+
+for flavour in range(3):
+	heap = bytes([flavour, 100]) + bytes(i * 37 % 256 for i in range(100)) + b"\1\1"
+	sizes = b"".join(bytes([5, 7 + 8 * (i % 4), i * 11, i * 7, i % 8]) for i in range(12))
+	links = b"".join(bytes([3 + i % 2, 23, i * 13, 7, i * 29 % 256]) for i in range(12))
+	states = b"".join(bytes([i % 6, i % 7, i * 5]) + bytes(8) for i in range(12))
+	for name, content in {"sound": heap, "sizes": heap + sizes, "links": heap + links, "states": heap + states}.items():
+		with open(os.path.join(HERE, "corpus", "fuzz_glibc", "%s-%d" % (name, flavour)), "wb") as f:
+			f.write(content)

@@ -52,11 +52,14 @@ static bool last_bin_is_empty(struct source *source, uint64_t bins)
 	       fd == bins + LAST_BIN - 16 && bk == fd;
 }
 
+/* Whether 127 bins begin here; behind them is no other. */
 static bool are_bins(struct source *source, uint64_t bins)
 {
 	unsigned broken = 0;
 
-	for (unsigned i = 0; i < BINS; i++)
+	if (bin_agrees(source, bins + LAST_BIN + 16))
+		return false;
+	for (unsigned i = 0; i < BINS && broken <= MOST_BROKEN_BINS; i++)
 		broken += !bin_agrees(source, bins + 16 * i);
 	return broken <= MOST_BROKEN_BINS;
 }
@@ -64,11 +67,13 @@ static bool are_bins(struct source *source, uint64_t bins)
 /* How many arenas the ring has with a layout, before it closes (*ret_closes) or leads nowhere. */
 static unsigned ring_length(struct source *source, uint64_t state, const struct state_layout *layout, bool *ret_closes)
 {
-	uint64_t at = state;
+	uint64_t at = state, seen = 0;
 
 	*ret_closes = false;
 	for (unsigned n = 1; n < MOST_ARENAS; n++) {
-		if (!source_u64(source, at + layout->bins + STATE_NEXT, &at))
+		if ((n & (n - 1)) == 0)
+			seen = at; /* Brent: a ring that does not lead back to `state` meets it again */
+		if (!source_u64(source, at + layout->bins + STATE_NEXT, &at) || (at == seen && at != state))
 			return n - 1;
 		if (at == state) {
 			*ret_closes = true;
