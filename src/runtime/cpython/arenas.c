@@ -258,9 +258,8 @@ static void settle(struct pymalloc *pm)
 			best = pm->votes[i >> 1][i & 1];
 			pm->geometry = (struct pool_geometry){ i >> 1 ? 4096 : POOL_MOST, i & 1 ? 8 : 16 };
 		}
-	if (!pm->py->arenas.len)
-		return;
-	qsort(pm->py->arenas.items, pm->py->arenas.len, sizeof(*pm->py->arenas.items), compare_arenas);
+	if (pm->py->arenas.len)
+		qsort(pm->py->arenas.items, pm->py->arenas.len, sizeof(*pm->py->arenas.items), compare_arenas);
 	for (size_t i = 0; i < pm->py->arenas.len; i++) {
 		struct py_arena arena = pm->py->arenas.items[i];
 		struct block block;
