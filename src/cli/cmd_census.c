@@ -169,7 +169,7 @@ static struct fh_error *emit_summary(struct session *session)
 {
 	static const struct emitter_column columns[] = {
 		{ "share", 0 }, { "resident", COLUMN_OPTIONAL }, { "percent", 0 }, { "virtual", 0 },
-		{ "swapped", COLUMN_OPTIONAL }, { "what", 0 },
+		{ "swapped", COLUMN_OPTIONAL }, { "what", COLUMN_FLEXIBLE },
 	};
 	struct view_summary summary;
 
@@ -271,7 +271,7 @@ static size_t rows_to_show(const struct session *session, size_t n)
 		   !given(settings, OPTION_TOP)) {
 		wanted = ROWS_ELSEWHERE;
 		if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
-			wanted = size.ws_row > 30 ? size.ws_row - 20 : 10; /* 20: what is around them */
+			wanted = size.ws_row > 32 ? size.ws_row - 22 : 10; /* 22: the lines around them */
 	}
 	return wanted < n ? (size_t)wanted : n;
 }
