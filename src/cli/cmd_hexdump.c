@@ -128,8 +128,8 @@ const struct command cmd_hexdump = {
 	.name = "hexdump",
 	.arguments = "TARGET ADDR [LEN]",
 	.title = "bytes of the target",
-	.text = "ADDR and LEN are decimal, or hexadecimal with 0x. Without LEN it is 256 bytes. What can't be read is said, and\n"
-		"makes the exit status 3. JSON and CSV have the bytes in hex, 16 in a row.",
+	.text = "ADDR and LEN are decimal, or hexadecimal with 0x. Without LEN it is 256 bytes. What can't be read is\n"
+		"said, and makes the exit status 3. JSON and CSV have the bytes in hex, 16 in a row.",
 	.options = OPTIONS_OF_TARGETS,
 	.least = 2,
 	.most = 3,

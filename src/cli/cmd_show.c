@@ -102,8 +102,8 @@ const struct command cmd_show = {
 	.name = "show",
 	.arguments = "TARGET ADDR",
 	.title = "one block: what it is, and its fields",
-	.text = "ADDR is any address in the block, decimal or hexadecimal with 0x. What the language runtime knows of it follows: its\n"
-		"type, length, value. Below are its first bytes, from where its owner's data begin.",
+	.text = "ADDR is any address in the block, decimal or hexadecimal with 0x. What the language runtime knows of it\n"
+		"follows: type, length, value. Below are its first bytes, from where its owner's data begin.",
 	.options = OPTIONS_OF_TARGETS,
 	.least = 2,
 	.most = 2,

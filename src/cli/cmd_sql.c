@@ -38,7 +38,8 @@ static bool take_columns(void *context, const char *const *names, size_t n)
 	struct result *result = context;
 
 	if (n > EMITTER_COLUMNS) {
-		result->error = error_create(FH_ERROR_QUERY, "%zu columns are too many: at most %d", n, EMITTER_COLUMNS);
+		result->error = error_create(FH_ERROR_QUERY, "%zu columns are too many: at most %d", n,
+					     EMITTER_COLUMNS);
 		return false;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -125,7 +126,7 @@ const struct command cmd_sql = {
 	.arguments = "TARGET QUERY",
 	.title = "any SQL query over blocks, mappings, threads ...",
 	.text = "QUERY is one SELECT in SQLite's dialect, over the tables below. Nothing can be changed. For example\n"
-		"  'select kind, count(*), sum(size) from block where domain = \"python\" group by kind order by 3 desc limit 10'\n"
+		"  'select kind, count(*), sum(size) from block where state = \"free\" group by kind order by 3 desc'\n"
 		"  'select * from category where detail like \"%cache%\"'\n"
 		"  'select address(start), memory(start, 16) from block where size == 1778224'",
 	.options = OPTIONS_OF_TARGETS,

@@ -21,7 +21,8 @@ bool escape_is_control(uint32_t c);
 void escape_terminal(struct buffer *buffer, const char *bytes, size_t len, bool utf8);
 /* A JSON string with its quotes, always valid UTF-8: wrong bytes become U+FFFD. */
 void escape_json(struct buffer *buffer, const char *bytes, size_t len);
-/* A CSV field: as for people, in quotes where needed; and what a spreadsheet would take for a formula gets a ' before it. */
+/* A CSV field: as for people, in quotes where needed; what a spreadsheet would take for a formula gets a '
+ * before it. */
 void escape_csv(struct buffer *buffer, const char *bytes, size_t len);
 
 /* Columns that escaped text takes on a terminal. */

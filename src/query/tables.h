@@ -38,8 +38,8 @@ struct query_rows {
 
 struct query_stream {
 	size_t cursor_size;
-	/* Chooses what the stream will take care of (see sqlite3_index_info). A condition that it uses is checked by SQLite
-	 * again, so it may let too much through, never too little. */
+	/* Chooses what the stream will take care of (see sqlite3_index_info). A condition that it uses is checked by
+	 * SQLite again, so it may let too much through, never too little. */
 	int (*plan)(struct fh_census *census, sqlite3_index_info *info);
 	/* Begins with the conditions that plan() chose. The cursor is zeroed. False when memory is out. */
 	bool (*begin)(void *cursor, struct fh_census *census, const char *plan, sqlite3_value **arguments, int n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* struct query_table as SQLite's virtual tables (https://sqlite.org/vtab.html), eponymous: nothing has to be created. */
+/* struct query_table as SQLite's virtual tables (https://sqlite.org/vtab.html); eponymous, so nothing is created. */
 #include "query/tables.h"
 
 #include <stdlib.h>
@@ -60,7 +60,8 @@ static char *declaration(const struct query_table *table)
 	return sqlite3_str_finish(sql);
 }
 
-static int connect_table(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **ret, char **ret_error)
+static int connect_table(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **ret,
+			 char **ret_error)
 {
 	const struct binding *binding = aux;
 	struct vtab *vtab = calloc(1, sizeof(*vtab));
