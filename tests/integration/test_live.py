@@ -140,12 +140,14 @@ class Unharmed(Case):
 		"""Pages that the target never touched stay untouched, and its page tables do not grow."""
 		target = self.start([PYTHON, "-c", "import mmap\nm = mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\n"
 			"m[0] = 1\nprint('READY', flush=True)\ninput()"])
-		before, tables = os_figures(target.pid), harness.status(target.pid)["VmPTE"]
+		before = harness.status(target.pid)
 		for option in ([], ["--low-memory"]):
 			result = census(target, *option)
-			self.assertEqual(result["os"], before)
-			self.assertEqual(os_figures(target.pid)["resident"], before["resident"])
-			self.assertEqual(harness.status(target.pid)["VmPTE"], tables)
+			after = harness.status(target.pid)
+			self.assertEqual(after["RssAnon"], before["RssAnon"])
+			# Pages of files the target may touch itself as it runs on; those of the mapping would be 2 MB of tables.
+			self.assertLess(int(after["VmPTE"].split()[0]) - int(before["VmPTE"].split()[0]), 128)
+			self.assertGreater(result["os"]["virtual"], 1 << 30)
 
 	def test_low_memory_says_so(self):
 		target = self.start([PYTHON, "-c", SLEEPER, 1])
@@ -182,6 +184,9 @@ class Elsewhere(Case):
 		"""A process in its own PID, mount and user-visible root: seen by the PID that we see."""
 		self.need_root("to make namespaces")
 		self.need("unshare")
+		tried = subprocess.run(["unshare", "--pid", "--mount", "--fork", "true"], stderr=subprocess.PIPE, text=True)
+		if tried.returncode:
+			self.skipTest("no namespaces can be made here: " + tried.stderr.strip())
 		target = self.start(["unshare", "--pid", "--mount", "--fork", "--kill-child", PYTHON, "-c", SLEEPER, 1])
 		children = open("/proc/%d/task/%d/children" % (target.pid, target.pid)).read().split()
 		result = census(int(children[0]))
