@@ -18,9 +18,11 @@ def names(row):
 
 
 def without_files(result):
-	"""Rows by name with count and size, but for what comes from files and may be left out, and vvar, which no core has."""
+	"""Rows by name with count and size, but for what comes from files and may be left out, and what the kernel puts in no
+	core: vvar, and droppable pages."""
 	return {names(r): (r["count"], r["virtual"]) for r in result["rows"]
-		if names(r)[:2] not in (("image", "text"), ("image", "rodata"), ("os", "file mapping"), ("os", "vvar"))}
+		if names(r)[:2] not in (("image", "text"), ("image", "rodata"), ("os", "file mapping"), ("os", "vvar"),
+			("os", "vgetrandom"))}
 
 
 class Cores(Case):

@@ -58,6 +58,7 @@ static struct fh_error *carve(struct target *target, void *pointer)
 	for (size_t i = 0; i < state->list.len; i++)
 		TRY(chunks_carve(state->list.items[i]));
 	TRY(mmapped_carve(target, &state->list));
+	TRY(getrandom_carve(target));
 	marks_deinit(&state->marks); /* what is asked later was kept in bins */
 	return NULL;
 }

@@ -186,6 +186,8 @@ bool resync_arrives(struct glibc *glibc, const struct heap *heap, uint64_t chunk
 
 /* mmapped.c: carves chunks that are mappings of their own, of all libcs together. */
 struct fh_error *mmapped_carve(struct target *target, const glibc_list *list);
+/* getrandom.c: names the states of vgetrandom and the list of them. */
+struct fh_error *getrandom_carve(struct target *target);
 
 /* categories.c */
 void categories_init(struct glibc *glibc);
