@@ -293,16 +293,15 @@ const void *memory_span(struct memory *memory, uint64_t address, size_t *ret_len
  * A short read in a lazy run whose window isn't cached: the page, unless the last such read was in the same window,
  * which then is worth fetching. NULL: not here, go by the window.
  */
-static const uint8_t *get_page(struct memory *memory, uint64_t address, size_t len)
+static const uint8_t *get_page(struct memory *memory, const struct memory_run *run, uint64_t address, size_t len)
 {
-	const struct memory_run *run = find_run(memory, address);
 	uint64_t start = address & ~(uint64_t)(MEMORY_PAGE - 1), at;
 	const struct memory_backing *backing;
 	struct memory_page *page;
 	uint32_t window, i;
 
-	if (!run || run->data || run->backing == MEMORY_ZERO || start < run->start || run->end - start < MEMORY_PAGE ||
-	    len > MEMORY_PAGE - (address - start))
+	if (len > MEMORY_PAGE / 4 || !run || run->data || run->backing == MEMORY_ZERO || start < run->start ||
+	    run->end - start < MEMORY_PAGE || len > MEMORY_PAGE - (address - start))
 		return NULL;
 	window = run->first_window + (uint32_t)((address - run->start) / MEMORY_WINDOW);
 	if (memory->slot_of[window])
@@ -324,7 +323,7 @@ static const uint8_t *get_page(struct memory *memory, uint64_t address, size_t l
 
 size_t memory_read(struct memory *memory, uint64_t address, void *buffer, size_t len)
 {
-	const uint8_t *page = len <= MEMORY_PAGE / 4 ? get_page(memory, address, len) : NULL;
+	const uint8_t *page = len <= MEMORY_PAGE / 4 ? get_page(memory, find_run(memory, address), address, len) : NULL;
 	size_t done = 0;
 
 	if (page) {
@@ -347,10 +346,14 @@ size_t memory_read(struct memory *memory, uint64_t address, void *buffer, size_t
 
 const void *memory_get_slow_(struct memory *memory, uint64_t address, size_t len, void *scratch)
 {
-	const uint8_t *page = len <= MEMORY_PAGE / 4 ? get_page(memory, address, len) : NULL;
+	const struct memory_run *run = find_run(memory, address);
+	const uint8_t *page;
 	size_t span;
 	const void *p;
 
+	if (run && run->data && len <= run->end - address)
+		return run->data + (address - run->start);
+	page = get_page(memory, run, address, len);
 	if (page) /* its place may be taken at the next read: the caller gets a copy */
 		return memcpy(scratch, page, len);
 	p = memory_span(memory, address, &span);

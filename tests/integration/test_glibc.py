@@ -117,6 +117,15 @@ def libc_version(pid):
 
 
 class GlibcCase(harness.Case):
+	"""One program of tests/programs with one libc; the derived classes name them."""
+	source, suite, static = None, None, False
+
+	@classmethod
+	def setUpClass(cls):
+		place = tempfile.mkdtemp(prefix="freehold-test-")
+		cls.addClassCleanup(shutil.rmtree, place)
+		cls.program = build(cls.source, place, cls.suite, cls.static)
+
 	def tell(self, argv, **popen):
 		target = self.start(argv, **popen)
 		story = Story(target.lines[:-1])
@@ -248,13 +257,6 @@ MIXES = (
 
 class MixCase(GlibcCase):
 	"""The mixes with one libc; the derived classes name it."""
-	suite, static = None, False
-
-	@classmethod
-	def setUpClass(cls):
-		place = tempfile.mkdtemp(prefix="freehold-test-")
-		cls.addClassCleanup(shutil.rmtree, place)
-		cls.program = build("malloc_mix", place, cls.suite, cls.static)
 
 	def mix(self, name):
 		_, arguments, tunables = [m for m in MIXES if m[0] == name][0]
@@ -269,14 +271,55 @@ def add_mixes(suite, static):
 	"""A test class for one libc: one test a mix."""
 	tests = {"test_" + re.sub(r"\W+", "_", m[0]): lambda self, name=m[0]: self.mix(name) for m in MIXES}
 	name = "%s_%s" % (suite or "this_machine", "static" if static else "dynamic")
-	return type(name, (MixCase,), dict(tests, suite=suite, static=static, __module__=__name__))
+	return type(name, (MixCase,), dict(tests, source="malloc_mix", suite=suite, static=static,
+		__module__=__name__))
+
+
+class Smashed(GlibcCase):
+	"""Heaps that are damaged in one place: it is named, and what is elsewhere is right."""
+
+	def smash(self, what, *where):
+		story = self.tell(self.program + [what, *where])
+		at = story.number("smashed")
+		census = harness.census(story.pid, check=3)
+		self.assertBalanced(census, story.pid)
+		blocks = Blocks(story.pid, check=3)
+		named = [int(a, 16) for warning in census["warnings"] for a in re.findall(r"0x[0-9a-f]+", warning)]
+		if what == "zero":  # the size is sound; what follows is not
+			self.assertTrue(any(at < a < at + 4096 for a in named), census["warnings"])
+		else:
+			self.assertIn(at, named)
+		self.assertTrue(all(w.startswith("malloc: ") for w in census["warnings"]), census["warnings"])
+		self.assertLess(len(census["warnings"]), 4)
+		wrong = [p for p, n in story.live if not self.is_right(blocks.at(p), p, n)]
+		wrong += [p for p, n in story.freed if is_live(blocks.at(p)) or blocks.at(p)[2] == "uncategorized"]
+		self.assertLessEqual(len(wrong), 3)
+		self.assertTrue(all(abs(p - at) < 4096 for p in wrong), [hex(p - at) for p in wrong])
+		dark = [b for b in blocks.of("uncategorized", "dark") if b[4] == "in a damaged heap"]
+		self.assertLess(size_of(dark), 2048)
+		self.assertTrue(story.target.running())
+
+	def is_right(self, block, p, n):
+		return is_live(block) and block[0] == p - 16 and n <= block[1] - p + 8 < n + 48
+
+
+def add_smashes(suite):
+	tests = {}
+	for what in ("text", "zero", "swallow", "link", "circle", "top"):
+		for where in ((), ("thread",)):
+			tests["test_%s%s" % (what, "_in_a_thread" if where else "")] = \
+				lambda self, what=what, where=where: self.smash(what, *where)
+	name = "smashed_" + (suite or "this_machine")
+	return type(name, (Smashed,), dict(tests, suite=suite, source="malloc_smash", __module__=__name__))
 
 
 for _suite in [None] + harness.suites():
+	_class = add_smashes(_suite)
+	globals()[_class.__name__] = _class
 	for _static in (False, True):
 		_class = add_mixes(_suite, _static)
 		globals()[_class.__name__] = _class
-del MixCase, _class
+del MixCase, Smashed, _class
 
 
 if __name__ == "__main__":

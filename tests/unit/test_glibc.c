@@ -363,7 +363,7 @@ static void circles(void **state)
 			fake_heap_to_tcache(&row->heap, row->chunks[i]);
 		fake_heap_put(&row->heap, link, flavour == FAKE_2_31 ? target : link >> 12 ^ target);
 		row->found = walk(&row->heap);
-		expect_damage(&row->heap, row->chunks[3]);
+		expect_damage(&row->heap, row->chunks[1]);
 		for (unsigned i = 1; i < 4; i++)
 			expect(&row->heap, row->chunks[i], row->chunks[i] + 80, "free chunk / tcache 80", FH_FREE);
 		for (unsigned i = 4; i < 40; i++)

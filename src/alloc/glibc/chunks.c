@@ -54,10 +54,11 @@ static void complain(struct walk *walk, const char *what, uint64_t chunk, uint64
 	if (glibc->complaints.chunks++ >= MOST_COMPLAINTS)
 		return;
 	if (glibc->busy)
-		source_warn(glibc->target->source, "malloc: %s at 0x%" PRIx64 " was being changed (size 0x%" PRIx64 ")", what,
+		source_warn(glibc->target->source, "malloc: %s at 0x%" PRIx64 " was being changed, its size is 0x%" PRIx64, what,
 			    chunk, word);
 	else
-		target_damaged(glibc->target, "malloc: %s at 0x%" PRIx64 " is corrupt (size 0x%" PRIx64 ")", what, chunk, word);
+		target_damaged(glibc->target, "malloc: %s at 0x%" PRIx64 " is corrupt, or what comes before it; its size is 0x%"
+			       PRIx64, what, chunk, word);
 }
 
 static void add(struct walk *walk, uint64_t start, category_id category)

@@ -128,20 +128,20 @@ static struct fh_error *list_bins(struct glibc *glibc, struct arena *arena)
 struct fh_error *free_lists_single(struct glibc *glibc, struct single_list *list)
 {
 	struct alloc_bin bin = { .allocator = "glibc", .arena = list->arena, .thread = list->thread };
-	uint64_t chunk = list->first, bin_extent = 0, size, extent, next;
+	uint64_t chunk = list->first, before = chunk, bin_extent = 0, size, extent, next;
 	bool new;
 
 	list->count = list->bytes = 0;
-	for (; chunk; chunk = next) {
+	for (; chunk; before = chunk, chunk = next) { /* what is wrong is the link that led here */
 		if (!free_lists_chunk(glibc, chunk, &size, &extent) || (list->expected && size != list->expected) ||
 		    !free_lists_next(glibc, chunk, list->data_links, &next)) {
-			free_lists_complain(glibc, categories_list_name(glibc, list->kind, list->expected), chunk);
+			free_lists_complain(glibc, categories_list_name(glibc, list->kind, list->expected), before);
 			break;
 		}
 		if (!marks_set(glibc->marks, chunk, list->kind, &new))
 			return error_no_memory();
 		if (!new) { /* a circle, or two lists that run into one */
-			free_lists_complain(glibc, categories_list_name(glibc, list->kind, extent), chunk);
+			free_lists_complain(glibc, categories_list_name(glibc, list->kind, extent), before);
 			break;
 		}
 		if (extent != bin_extent) {
