@@ -2,7 +2,9 @@
 """pymalloc, against what it says of itself: sys._debugmallocstats(), printed by the target right before it stands
 still. No figure may differ, in no interpreter."""
 import glob
+import json
 import os
+import random
 import re
 import shutil
 import struct
@@ -13,6 +15,8 @@ import harness
 from harness import add_up
 
 MIX = os.path.join(harness.PROGRAMS, "pymalloc_mix.py")
+
+SEGMENT = 32 << 20  # of mimalloc, whose arenas are multiples of it
 
 # What the report calls a total, and how the census has it.
 TOTALS = {
@@ -49,11 +53,11 @@ class Report:
 
 
 class Pymalloc(harness.Case):
-	def look(self, python, mix, env=(), argv=None, argument=MIX):
+	def look(self, python, mix, env=(), argv=None, parse=Report):
 		"""Starts a target; its census and its report."""
 		path = os.path.join(self.directory(), "stderr")
 		with open(path, "wb") as log:
-			target = self.start(argv or python.argv(argument, mix), mark=None, stderr=log,
+			target = self.start(argv or python.argv(MIX, mix), mark=None, stderr=log,
 				env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1", **dict(env)))
 			if mix == "subinterpreters":
 				for _ in range(3):
@@ -66,9 +70,11 @@ class Pymalloc(harness.Case):
 				with open(path, errors="replace") as f:
 					raise AssertionError("%s\n%s" % (error, f.read()[-2000:]))
 		with open(path, errors="replace") as f:
-			report = Report(f.read())
+			report = parse(f.read())
 		harness.wait_until(lambda: harness.state(target.pid) == "S", "pause of the target")
 		census = harness.census(target, check=None)
+		self.arenas = sum(m["Size"] for m in harness.smaps(target.pid)
+			if not m["inode"] and m["start"] % SEGMENT == 0 and m["Size"] % SEGMENT == 0)
 		self.assertBalanced(census, target.pid)
 		return census, report
 
@@ -174,6 +180,18 @@ class Pymalloc(harness.Case):
 				self.assertNoWarning(census)
 		self.each_python(test, (3, 6))
 
+	def test_mimalloc_instead(self):
+		"""What is neither free nor overhead of its segments is what it says that it gave out, to the byte."""
+		def test(python):
+			for name in ("mimalloc", "mimalloc_debug"):
+				census, text = self.look(python, "plain", {"PYTHONMALLOC": name}, parse=str)
+				given = int(re.findall(r"Allocated Bytes: (\d+)", text)[-1])
+				self.assertNoWarning(census)
+				self.assertEqual(self.arenas - add_up(census, domain="mimalloc"), given)
+				self.assertEqual(add_up(census, "count", domain="mimalloc", kind="damaged page"), 0)
+				self.assertGreater(add_up(census, "count", domain="python", kind="__main__.Slotted"), 1000)
+		self.each_python(test, (3, 13))
+
 	def test_stripped(self):
 		"""Symbols are never needed."""
 		self.need("strip")
@@ -231,6 +249,25 @@ class Pymalloc(harness.Case):
 			self.assertIn("'cell'", said[0])
 			self.assertReported(dict(census, warnings=[]), report)
 		self.need("nm")
+		self.each_python(test, (3, 3))
+
+	def test_damaged_cores(self):
+		"""Words of the heap are overwritten at random, many with addresses that lie in it: it still balances."""
+		def test(python):
+			if python.suite or version(python) not in ((3, 9), (3, 11), (3, 13)):
+				return
+			for name in ("pymalloc",) + (("mimalloc",) if version(python) >= (3, 13) else ()):
+				target = self.start(python.argv(MIX, "plain"), stderr=subprocess.DEVNULL,
+					env=dict(os.environ, PYTHONMALLOC=name))
+				core = self.gcore(target)
+				target.end()
+				generator = random.Random(name + python.name)
+				for _ in range(4):
+					overwrite_words(core, generator)
+					done = harness.freehold("census", core, "--all", "--format", "json", check=None)
+					self.assertIn(done.returncode, (0, 3), done.stderr)
+					self.assertBalanced(json.loads(done.stdout))
+		self.need("gcore")
 		self.each_python(test, (3, 3))
 
 	# -- several copies --
@@ -314,6 +351,21 @@ def change_version(paths, exact, unknown):
 		data = data.replace(number(exact), number(unknown))
 		with open(path, "wb") as f:
 			f.write(data)
+
+
+def overwrite_words(core, generator):
+	"""One word in 2,000 of the writable segments becomes another word's value, an address nearby, or nonsense."""
+	with open(core, "r+b") as f:
+		for kind, flags, offset, vaddr, filesz, _ in harness.core_segments(core):
+			if kind != 1 or not flags & 2 or not filesz:
+				continue
+			for _ in range(max(1, filesz // 16000)):
+				at = offset + generator.randrange(filesz) // 8 * 8
+				f.seek(offset + generator.randrange(filesz) // 8 * 8)
+				word = generator.choice((f.read(8), struct.pack("<Q", vaddr + generator.randrange(filesz)),
+					struct.pack("<Q", generator.getrandbits(64)), struct.pack("<Q", generator.getrandbits(16))))
+				f.seek(at)
+				f.write(word)
 
 
 def enlarge_cell(path):

@@ -78,6 +78,7 @@ static struct fh_error *carve_copy(struct cpython *py)
 	if (py->known)
 		frame_stacks_carve(py); /* first: there are fewer blocks to look at without pymalloc's */
 	TRY(pools_carve(py));
+	TRY(mimalloc_carve(py));
 	return ledger_commit(py->target->ledger);
 }
 

@@ -123,6 +123,8 @@ void scan_all_writable(struct target *target, scan_words *visit, void *context);
 
 /* pools.c: finds the arenas and carves them. Live blocks are `uncategorized`, kind "N bytes", unknown. */
 struct fh_error *pools_carve(struct cpython *py);
+/* mimalloc.c: the same for what 3.13 and later can use in its place. */
+struct fh_error *mimalloc_carve(struct cpython *py);
 /* frame_stacks.c: finds the states of threads and carves their stacks of frames. */
 void frame_stacks_carve(struct cpython *py);
 
