@@ -83,6 +83,7 @@ class Meta(type):
 
 
 Metaclassed = Meta("Metaclassed", (object,), {"__module__": "__main__"})
+Odd = type("Odd\x1b[31m\n", (object,), {"__module__": "__main__"})  # a class can be called anything
 Point = collections.namedtuple("Point", "x y")
 
 
@@ -129,6 +130,7 @@ keep("TupleSlots", 114, lambda i: TupleSlots(range(i)))
 keep("Trouble", 115, Trouble)
 keep("Metaclassed", 116, lambda i: Metaclassed())
 keep("Point", 117, lambda i: Point(i, -i))
+keep(Odd.__name__, 119, lambda i: Odd())
 keep("Outer.Inner" if sys.version_info[0] > 2 else "Inner", 118, lambda i: Outer.Inner())
 
 # Things that are named by builtin types; counted by the collector below.
@@ -149,7 +151,7 @@ for o in KEPT[0][:100]:
 gc.collect()
 tracked = {}
 for o in gc.get_objects():
-    if type(o) in (list, set, type(make_closure), type(gc), type(KEPT[18][0]), collections.deque):
+    if type(o) in (list, set, type(make_closure), type(gc), type(KEPT[19][0]), collections.deque):
         tracked[type(o).__name__] = tracked.get(type(o).__name__, 0) + 1
 o = None
 sys.stdout.write("READY %s\n" % json.dumps({"classes": COUNTS, "tracked": tracked}))

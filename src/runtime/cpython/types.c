@@ -37,7 +37,7 @@ static bool read_fields(struct cpython *py, uint64_t address, struct py_type *ty
 	const struct py_offsets *o = &py->o;
 	uint8_t scratch[432];
 	const uint8_t *bytes;
-	size_t need = (size_t)o->tp_weaklistoffset + 8;
+	size_t need = (size_t)o->tp_weaklistoffset + 8, got;
 	struct source *source = py->target->source;
 
 	if ((size_t)o->tp_dictoffset + 8 > need)
@@ -59,8 +59,10 @@ static bool read_fields(struct cpython *py, uint64_t address, struct py_type *ty
 		return false;
 	type->heap = type->flags & TYPE_HEAP;
 	type->presize = (uint8_t)((type->flags & TYPE_GC ? o->gc_head : 0) + (type->flags & o->managed_flags ? 16 : 0));
-	return source_string(source, word_at(scratch == bytes ? scratch : bytes, (size_t)o->tp_name), name, 256) &&
-	       name[0] && is_printable(name);
+	/* Longer names are cut. */
+	got = memory_read(&source->memory, word_at(bytes, (size_t)o->tp_name), name, 255);
+	name[got] = '\0';
+	return got && (type->heap || (name[0] && is_printable(name))); /* a class can be called anything */
 }
 
 /* Generators end in a frame whose size is the code's to say: from 3.11 on they have items, but no ob_size. */
