@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The balance: for whatever process, the rows add up to the total and the total is what smaps says, to the byte."""
 import json
+import time
 import os
 import shutil
 import signal
@@ -12,7 +13,7 @@ from harness import Case
 HOLD_PYTHON = os.path.join(harness.PROGRAMS, "hold_a_little.py")
 # What is the process's own; the other fields of smaps also change with what its neighbours do.
 OWN = ("start", "end", "perms", "path", "Size", "Rss", "Swap", "Anonymous", "AnonHugePages")
-TRIES = 5  # the kernel may collapse or reclaim pages at any time, also of a process that stands still
+TRIES = 40  # the kernel may collapse or reclaim pages at any time, also of a process that stands still
 
 
 class BalanceCase(Case):
@@ -25,6 +26,7 @@ class BalanceCase(Case):
 			if after == before:
 				break
 			self.assertKernelDidIt(before, after)
+			time.sleep(0.1)
 		else:
 			self.fail("smaps of %d differs before and after each of %d censuses" % (pid, TRIES))
 		self.assertBalanced(result)
