@@ -96,7 +96,7 @@ def build(name, place, suite=None, static=False):
 	"""Compiles tests/programs/NAME.c for this machine (suite None: into the directory `place`) or another suite's libc;
 	returns how to start it."""
 	source = os.path.join(harness.PROGRAMS, name + ".c")
-	flags = ["-O1", "-pthread"] + (["-static"] if static else [])
+	flags = ["-O1", "-pthread"] + (["-static"] if static else ["-ldl"])
 	if not suite:
 		return [harness.compile_c(source, os.path.join(place, name), *flags)]
 	inside = harness.into_suite(suite, source)
@@ -204,6 +204,27 @@ class GlibcCase(harness.Case):
 		dark = [b for b in blocks.of("uncategorized", "dark") if any(s <= b[0] < e for s, e in brk)]
 		self.assertEqual([(b[0], b[1] - b[0]) for b in dark], story.foreign)
 
+	def assertTables(self, story, blocks):
+		"""The tables `arena` and `bin` say what malloc_info() and the blocks say."""
+		arenas = harness.freehold_json("sql", story.pid, "select * from arena order by number")["rows"]
+		bins = harness.freehold_json("sql", story.pid, "select * from bin")["rows"]
+		self.assertEqual([(a["fast_count"], a["fast"], a["free_count"] + 1, a["system"]) for a in arenas],
+			[self.figures(story, h) for h in story.info.findall("heap")])
+		self.assertEqual(sum(a["top"] for a in arenas), size_of(blocks.of("glibc", "top")))
+		for a in arenas:
+			own = [b for b in bins if b["arena"] == a["number"]]
+			self.assertEqual(sum(b["bytes"] for b in own), a["free"] + a["fast"])
+			self.assertEqual(sum(b["count"] for b in own), a["free_count"] + a["fast_count"])
+		free = [b for b in blocks.of("glibc", "free chunk")]
+		for name in {b["name"] for b in bins}:
+			chunks = [b for b in free if b[4] == name]
+			self.assertEqual(sum(b["count"] for b in bins if b["name"] == name), len(chunks), name)
+			self.assertEqual(sum(b["bytes"] for b in bins if b["name"] == name), size_of(chunks), name)
+		self.assertEqual(len(free), sum(b["count"] for b in bins))
+
+	def figures(self, story, heap):
+		return (*story.total(heap, "fast"), story.total(heap, "rest")[0], story.system(heap))
+
 	def belongs_to_mmapped(self, block):
 		if block[4] == "before an aligned chunk":
 			return True
@@ -227,6 +248,7 @@ class GlibcCase(harness.Case):
 		self.assertEqual(census["warnings"], [])
 		self.assertKnown(story, blocks)
 		self.assertInfo(story, blocks)
+		self.assertTables(story, blocks)
 		self.n_mmapped = self.assertMmapped(story, blocks)
 		self.assertNoDark(story, blocks)
 		allocators = [a for a in census["target"]["allocators"] if a.startswith("glibc")]
@@ -273,6 +295,40 @@ def add_mixes(suite, static):
 	name = "%s_%s" % (suite or "this_machine", "static" if static else "dynamic")
 	return type(name, (MixCase,), dict(tests, source="malloc_mix", suite=suite, static=static,
 		__module__=__name__))
+
+
+class Cores(GlibcCase):
+	"""A core tells the same of the heaps as the process."""
+	source = "malloc_mix"
+
+	def compare(self, *arguments):
+		story = self.tell(self.program + list(arguments))
+		live = Blocks(story.pid)
+		core = Blocks(self.gcore(story))
+		for domain in ("glibc", "uncategorized"):
+			self.assertEqual(core.of(domain), live.of(domain))
+		self.mem = self.memory(story.pid)
+		self.assertKnown(story, core)
+
+	def test_threads(self):
+		self.compare(12, 21, "fixed")
+
+	def test_no_brk(self):
+		self.compare(2, 22, "nobrk", "fast")
+
+	def test_forked_child(self):
+		self.compare(6, 23, "fork")
+
+
+class TwoLibcs(GlibcCase):
+	"""Each has its own malloc; that of the second gets no memory from brk."""
+	source = "two_libcs"
+
+	def test_both_are_walked(self):
+		story = self.tell(self.program)
+		self.mem = self.memory(story.pid)
+		self.assertKnown(story, Blocks(story.pid))
+		self.assertEqual(harness.census(story.pid)["warnings"], [])
 
 
 class Smashed(GlibcCase):
