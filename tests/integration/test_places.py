@@ -88,8 +88,11 @@ class Base(harness.Case):
 
 	def stack_pointer(self, target, tid):
 		"""Of a thread that sleeps in a system call, from the kernel."""
-		with open("/proc/%d/task/%d/syscall" % (target.pid, tid)) as f:
-			return int(f.read().split()[-2], 16)
+		def words():
+			with open("/proc/%d/task/%d/syscall" % (target.pid, tid)) as f:
+				return f.read().split()
+		harness.wait_until(lambda: len(words()) > 2, "thread %d to be back in its call" % tid)  # "running" until then
+		return int(words()[-2], 16)
 
 	def check_thread(self, blocks, target, thread, tid):
 		detail = "thread %d" % tid
