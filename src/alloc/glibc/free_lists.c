@@ -41,7 +41,7 @@ void free_lists_complain(struct glibc *glibc, const char *name, uint64_t at)
 	if (glibc->complaints.lists++ >= MOST_COMPLAINTS)
 		return;
 	if (glibc->busy)
-		source_warn(glibc->target->source, "malloc: the free list '%s' was being changed, at 0x%" PRIx64, name, at);
+		source_warn(glibc->target->source, "malloc: the free list '%s' is corrupt, or was being changed, at 0x%" PRIx64, name, at);
 	else
 		target_damaged(glibc->target, "malloc: the free list '%s' is corrupt, at 0x%" PRIx64, name, at);
 }
