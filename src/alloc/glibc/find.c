@@ -174,7 +174,10 @@ static const char *find_version(struct source *source, const struct image *image
 		if (s->flags & (PF_W | PF_X))
 			continue;
 		at = find_bytes(source, s->start, s->file_end, banner, strlen(banner));
-		version = at ? version_at(source, at) : image->executable ? bare_version(source, s->start, s->file_end) : NULL;
+		if (at)
+			version = version_at(source, at);
+		else if (image->executable)
+			version = bare_version(source, s->start, s->file_end);
 	}
 	return version;
 }
