@@ -42,7 +42,8 @@ struct chunks {
 
 static bool is_room(const struct fake_heap *heap, uint64_t size)
 {
-	return heap->brk_at + size + 64 < FAKE_BRK + FAKE_BRK_SIZE && heap->arena_at + size + 64 < FAKE_ARENA + FAKE_ARENA_SIZE;
+	return heap->brk_at + size + 64 < FAKE_BRK + FAKE_BRK_SIZE &&
+	       heap->arena_at + size + 64 < FAKE_ARENA + FAKE_ARENA_SIZE;
 }
 
 /* A heap with chunks of all kinds, one byte each. */

@@ -290,7 +290,9 @@ static void block_brk(void)
 {
 	uintptr_t end = ((uintptr_t)sbrk(0) + 4095) & ~(uintptr_t)4095;
 
-	if (opt_nobrk && mmap((void *)end, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+	if (!opt_nobrk)
+		return;
+	if (mmap((void *)end, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
 		abort();
 }
 

@@ -122,7 +122,8 @@ static void *run(void *unused)
 	smashed = smash();
 	printf("pid %d\nsmashed %lu\n", (int)getpid(), (unsigned long)(uintptr_t)smashed);
 	for (unsigned i = 0; i < BLOCKS; i++)
-		printf("%s %lu %zu\n", blocks[i].freed ? "freed" : "live", (unsigned long)(uintptr_t)blocks[i].p, blocks[i].n);
+		printf("%s %lu %zu\n", blocks[i].freed ? "freed" : "live", (unsigned long)(uintptr_t)blocks[i].p,
+		       blocks[i].n);
 	puts("READY");
 	fflush(stdout);
 	for (;;)

@@ -51,7 +51,8 @@ int main(void)
 	printf("pid %d\n", (int)getpid());
 	for (unsigned h = 0; h < 2; h++)
 		for (unsigned i = 0; i < BLOCKS; i++)
-			printf("%s %lu %zu\n", i % 3 ? "live" : "freed", (unsigned long)heaps[h].blocks[i].p, heaps[h].blocks[i].n);
+			printf("%s %lu %zu\n", i % 3 ? "live" : "freed", (unsigned long)heaps[h].blocks[i].p,
+			       heaps[h].blocks[i].n);
 	puts("READY");
 	fflush(stdout);
 	for (;;)

@@ -214,8 +214,11 @@ static void make_ledger(struct fake_heap *heap)
 	heap->target.source = source;
 	if (ledger_create(source->strings, &heap->target.ledger))
 		__builtin_trap();
-	for (size_t i = 0; i < source->mappings.len; i++)
-		ledger_add_mapping(heap->target.ledger, source->mappings.items[i].start, source->mappings.items[i].end, 0);
+	for (size_t i = 0; i < source->mappings.len; i++) {
+		const struct mapping *m = &source->mappings.items[i];
+
+		ledger_add_mapping(heap->target.ledger, m->start, m->end, 0);
+	}
 	if (ledger_commit(heap->target.ledger))
 		__builtin_trap();
 }
@@ -228,7 +231,8 @@ void fake_heap_finish(struct fake_heap *heap)
 	put_top(heap, heap->state, heap->brk_at, FAKE_BRK + FAKE_BRK_SIZE, FAKE_BRK_SIZE);
 	put_top(heap, heap->arena_state, heap->arena_at, FAKE_ARENA + FAKE_ARENA_SIZE, FAKE_ARENA_SIZE);
 	fake_mapping(fake, FAKE_BRK, FAKE_BRK + FAKE_BRK_SIZE, MAPPING_READ | MAPPING_WRITE, 0, 0, "[heap]", heap->brk);
-	fake_mapping(fake, FAKE_ARENA, FAKE_ARENA + FAKE_ARENA_SIZE, MAPPING_READ | MAPPING_WRITE, 0, 0, "", heap->arena);
+	fake_mapping(fake, FAKE_ARENA, FAKE_ARENA + FAKE_ARENA_SIZE, MAPPING_READ | MAPPING_WRITE, 0, 0, "",
+		     heap->arena);
 	fake_mapping(fake, FAKE_ARENA + FAKE_ARENA_SIZE, FAKE_ARENA + FAKE_ARENA_MOST, 0, 0, 0, "", NULL);
 	fake_mapping(fake, FAKE_MMAPPED, FAKE_MMAPPED + FAKE_MMAPPED_SIZE, MAPPING_READ | MAPPING_WRITE, 0, 0, "",
 		     heap->mmapped);

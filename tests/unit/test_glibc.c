@@ -108,10 +108,28 @@ static void add_arena(void *context, const struct alloc_arena *arena)
 	sums->top += arena->top_bytes;
 }
 
+/* What the hooks for the tables say of the heap below. */
+static void check_figures(struct fake_heap *heap, void *found)
+{
+	struct sums sums = { 0 };
+
+	glibc_allocator.each_bin(&heap->target, found, add_bin, &sums);
+	glibc_allocator.each_arena(&heap->target, found, add_arena, &sums);
+	assert_int_equal(sums.tcache, 128);
+	assert_int_equal(sums.fast, heap->flavour == FAKE_2_43 ? 0 : 96);
+	assert_int_equal(sums.small, 128 + 512);
+	assert_int_equal(sums.large, 2048);
+	assert_int_equal(sums.unsorted, 256);
+	assert_int_equal(sums.arenas, 2);
+	assert_int_equal(sums.system, FAKE_BRK_SIZE + FAKE_ARENA_SIZE);
+	assert_int_equal(sums.top, FAKE_BRK + FAKE_BRK_SIZE - heap->brk_at +
+				   FAKE_ARENA + FAKE_ARENA_SIZE - heap->arena_at);
+	assert_string_equal(glibc_allocator.describe(&heap->target, found), "glibc");
+}
+
 static void every_kind_of_chunk(enum fake_flavour flavour)
 {
 	struct fake_heap *heap = malloc(sizeof(*heap));
-	struct sums sums = { 0 };
 	uint64_t live[3], fast[2], cached[2], small, large, unsorted, other, other_free;
 	void *found;
 
@@ -164,17 +182,7 @@ static void every_kind_of_chunk(enum fake_flavour flavour)
 	expect(heap, FAKE_ARENA + FAKE_ARENA_SIZE, FAKE_ARENA + FAKE_ARENA_MOST, "reserved", FH_FREE);
 	expect_live(heap, FAKE_MMAPPED, FAKE_MMAPPED_SIZE);
 
-	glibc_allocator.each_bin(&heap->target, found, add_bin, &sums);
-	glibc_allocator.each_arena(&heap->target, found, add_arena, &sums);
-	assert_int_equal(sums.tcache, 128);
-	assert_int_equal(sums.fast, flavour == FAKE_2_43 ? 0 : 96);
-	assert_int_equal(sums.small, 128 + 512);
-	assert_int_equal(sums.large, 2048);
-	assert_int_equal(sums.unsorted, 256);
-	assert_int_equal(sums.arenas, 2);
-	assert_int_equal(sums.system, FAKE_BRK_SIZE + FAKE_ARENA_SIZE);
-	assert_int_equal(sums.top, FAKE_BRK + FAKE_BRK_SIZE - heap->brk_at + FAKE_ARENA + FAKE_ARENA_SIZE - heap->arena_at);
-	assert_string_equal(glibc_allocator.describe(&heap->target, found), "glibc");
+	check_figures(heap, found);
 	glibc_allocator.destroy(found);
 	fake_heap_deinit(heap);
 	free(heap);
@@ -211,7 +219,8 @@ static void aligned_mappings(void **state)
 			fake_heap_mmapped(heap, offset);
 			found = walk(heap);
 			assert_false(heap->target.damaged);
-			expect(heap, FAKE_MMAPPED, FAKE_MMAPPED + offset, "chunk header / before an aligned chunk", FH_OVERHEAD);
+			expect(heap, FAKE_MMAPPED, FAKE_MMAPPED + offset, "chunk header / before an aligned chunk",
+			       FH_OVERHEAD);
 			expect_live(heap, FAKE_MMAPPED + offset, FAKE_MMAPPED_SIZE - offset);
 			glibc_allocator.destroy(found);
 			fake_heap_deinit(heap);
@@ -337,7 +346,8 @@ static void smashed_links(void **state)
 			fake_heap_put(&row->heap, row->chunks[20] + link, targets[to]);
 			row->found = walk(&row->heap);
 			assert_true(row->heap.target.damaged);
-			for (unsigned i = 0; i < 40; i++) { /* free by their neighbours' word, whatever became of the list */
+			/* they are free by their neighbours' word, whatever became of the list */
+			for (unsigned i = 0; i < 40; i++) {
 				struct block block;
 
 				if (i % 4)
@@ -414,7 +424,8 @@ static void broken_ring(void **state)
 	for (enum fake_flavour flavour = 0; flavour < FAKE_FLAVOURS; flavour++) {
 		struct row *row = make_row(flavour);
 
-		fake_heap_put(&row->heap, row->heap.arena_state + (flavour == FAKE_2_43 ? 2072 : 2160), 0x4141414141414140);
+		fake_heap_put(&row->heap, row->heap.arena_state + (flavour == FAKE_2_43 ? 2072 : 2160),
+			      0x4141414141414140);
 		row->found = walk(&row->heap);
 		assert_true(row->heap.target.damaged);
 		expect_others(row, 40, 40);

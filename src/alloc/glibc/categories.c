@@ -7,8 +7,9 @@
 
 static category_id make(struct glibc *glibc, const char *kind, const char *detail, enum fh_state state, uint8_t head)
 {
-	return ledger_category(glibc->target->ledger, &(struct category){ .domain = "glibc", .kind = kind, .detail = detail,
-									  .state = state, .head = head });
+	struct category category = { .domain = "glibc", .kind = kind, .detail = detail, .state = state, .head = head };
+
+	return ledger_category(glibc->target->ledger, &category);
 }
 
 void categories_init(struct glibc *glibc)
@@ -30,11 +31,11 @@ void categories_init(struct glibc *glibc)
 static category_id make_live(struct glibc *glibc, uint64_t size)
 {
 	char kind[32];
+	struct category category = { .domain = "uncategorized", .kind = kind, .detail = "", .state = FH_LIVE,
+				     .head = CHUNK_HEADER, .unknown = true };
 
 	snprintf(kind, sizeof(kind), "%" PRIu64 " bytes", size);
-	return ledger_category(glibc->target->ledger,
-			       &(struct category){ .domain = "uncategorized", .kind = kind, .detail = "", .state = FH_LIVE,
-						   .head = CHUNK_HEADER, .unknown = true });
+	return ledger_category(glibc->target->ledger, &category);
 }
 
 category_id categories_live(struct glibc *glibc, uint64_t size)

@@ -54,11 +54,12 @@ static void complain(struct walk *walk, const char *what, uint64_t chunk, uint64
 	if (glibc->complaints.chunks++ >= MOST_COMPLAINTS)
 		return;
 	if (glibc->busy)
-		source_warn(glibc->target->source, "malloc: %s at 0x%" PRIx64 " was being changed, its size is 0x%" PRIx64, what,
-			    chunk, word);
+		source_warn(glibc->target->source,
+			    "malloc: %s at 0x%" PRIx64 " is corrupt, or was being changed; its size is 0x%" PRIx64,
+			    what, chunk, word);
 	else
-		target_damaged(glibc->target, "malloc: %s at 0x%" PRIx64 " is corrupt, or what comes before it; its size is 0x%"
-			       PRIx64, what, chunk, word);
+		target_damaged(glibc->target, "malloc: %s at 0x%" PRIx64 " is corrupt, or what comes before it; its "
+			       "size is 0x%" PRIx64, what, chunk, word);
 }
 
 static void add(struct walk *walk, uint64_t start, category_id category)
@@ -290,12 +291,14 @@ static void sum_up(struct glibc *glibc)
 {
 	const struct complaints *c = &glibc->complaints;
 
+	if (glibc->busy && c->chunks + c->lists > 2 * glibc->target->source->threads.len)
+		glibc->target->damaged = true; /* more than threads can have been about to change */
 	if (c->unreadable)
-		target_damaged(glibc->target, "malloc: %" PRIu64 " bytes of its heaps can't be read (swapped out, or left out of "
-			       "the core), the first at 0x%" PRIx64, c->unreadable, c->unreadable_at);
+		target_damaged(glibc->target, "malloc: %" PRIu64 " bytes of its heaps can't be read (swapped out, or "
+			       "left out of the core), the first at 0x%" PRIx64, c->unreadable, c->unreadable_at);
 	if (c->chunks > MOST_COMPLAINTS || c->lists > MOST_COMPLAINTS)
-		target_damaged(glibc->target, "malloc: %" PRIu32 " chunks and %" PRIu32 " free lists are corrupt in all; the first "
-			       "are listed", c->chunks, c->lists);
+		target_damaged(glibc->target, "malloc: %" PRIu32 " chunks and %" PRIu32 " free lists are corrupt in "
+			       "all; the first are listed", c->chunks, c->lists);
 }
 
 struct fh_error *chunks_carve(struct glibc *glibc)

@@ -174,7 +174,10 @@ static const char *find_version(struct source *source, const struct image *image
 		if (s->flags & (PF_W | PF_X))
 			continue;
 		at = find_bytes(source, s->start, s->file_end, banner, strlen(banner));
-		version = at ? version_at(source, at) : image->executable ? bare_version(source, s->start, s->file_end) : NULL;
+		if (at)
+			version = version_at(source, at);
+		else if (image->executable)
+			version = bare_version(source, s->start, s->file_end);
 	}
 	return version;
 }
@@ -186,6 +189,33 @@ struct data {
 	const struct image *image; /* NULL: a mapping of a file that is no known image */
 	uint64_t start, end;
 };
+
+/* Calls of the kernel by which malloc gets and gives back memory: mmap, mprotect, munmap, brk, mremap, madvise
+ * (asm/unistd_64.h). */
+static bool is_memory_call(uint64_t number)
+{
+	return (number >= 9 && number <= 12) || number == 25 || number == 28;
+}
+
+#define ORIG_RAX 15 /* in struct user_regs_struct */
+
+/* Whether a thread was in the code that malloc is in, other than waiting in a call of the kernel (it then stands
+ * behind a `syscall`, 0f 05). A single-threaded program takes no lock that would tell. */
+static bool runs_libc(const struct glibc *glibc)
+{
+	struct source *source = glibc->target->source;
+
+	for (size_t i = 0; glibc->image && i < source->threads.len; i++) {
+		const struct source_thread *t = &source->threads.items[i];
+		uint8_t before[2];
+
+		if (t->has_registers && t->ip >= glibc->image->start && t->ip < glibc->image->end &&
+		    (is_memory_call(t->registers[ORIG_RAX]) || !source_read(source, t->ip - 2, before, 2) ||
+		     before[0] != 0x0f || before[1] != 0x05))
+			return true;
+	}
+	return false;
+}
 
 static struct fh_error *add_glibc(struct target *target, const struct data *data, uint64_t bins, glibc_list *list)
 {
@@ -205,6 +235,7 @@ static struct fh_error *add_glibc(struct target *target, const struct data *data
 	glibc->data_end = data->end;
 	glibc->layout = layout;
 	glibc->version = data->image ? find_version(target->source, data->image) : NULL;
+	glibc->busy = runs_libc(glibc);
 	categories_init(glibc);
 	params_find(glibc, bins - layout->bins);
 	return regions_find(glibc, bins - layout->bins);

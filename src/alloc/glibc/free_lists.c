@@ -41,7 +41,8 @@ void free_lists_complain(struct glibc *glibc, const char *name, uint64_t at)
 	if (glibc->complaints.lists++ >= MOST_COMPLAINTS)
 		return;
 	if (glibc->busy)
-		source_warn(glibc->target->source, "malloc: the free list '%s' was being changed, at 0x%" PRIx64, name, at);
+		source_warn(glibc->target->source,
+			    "malloc: the free list '%s' is corrupt, or was being changed, at 0x%" PRIx64, name, at);
 	else
 		target_damaged(glibc->target, "malloc: the free list '%s' is corrupt, at 0x%" PRIx64, name, at);
 }
@@ -116,7 +117,8 @@ static struct fh_error *list_bin(struct glibc *glibc, struct arena *arena, unsig
 
 static struct fh_error *list_bins(struct glibc *glibc, struct arena *arena)
 {
-	struct alloc_bin large = { .allocator = "glibc", .name = "large", .arena = arena->figures.number, .thread = -1 };
+	struct alloc_bin large = { .allocator = "glibc", .name = "large", .arena = arena->figures.number,
+				   .thread = -1 };
 
 	for (unsigned i = 0; i < BINS; i++)
 		TRY(list_bin(glibc, arena, i, &large));

@@ -56,8 +56,8 @@ static bool may_begin(struct source *source, uint64_t start)
 {
 	uint64_t words[2];
 
-	return source_read(source, start, words, sizeof(words)) && words[0] <= 1 && (words[1] & SIZE_BITS) == IS_MMAPPED &&
-	       words[1] >= PAGE - CHUNK_HEADER && words[1] < UINT64_C(1) << 47;
+	return source_read(source, start, words, sizeof(words)) && words[0] <= 1 &&
+	       (words[1] & SIZE_BITS) == IS_MMAPPED && words[1] >= PAGE - CHUNK_HEADER && words[1] < UINT64_C(1) << 47;
 }
 
 /* The chunk of the mapping that starts at an address. A stale header there hides the true one, at an alignment
@@ -192,7 +192,8 @@ static void exchange(struct mmapped_search *search, struct counted *taken, uint6
 			continue;
 		leave(search, i, taken);
 		for (size_t k = 0; k < search->found.len; k++)
-			if (k != i && !items[k].taken && taken->bytes + bytes_of(&items[k]) == bytes && take(search, k, taken))
+			if (k != i && !items[k].taken && taken->bytes + bytes_of(&items[k]) == bytes &&
+			    take(search, k, taken))
 				return;
 		take(search, i, taken);
 	}
@@ -244,8 +245,9 @@ static struct fh_error *choose(struct mmapped_search *search, const glibc_list *
 	if (taken.count == all.count && taken.bytes != all.bytes && search->found.len <= MOST_WEIGHED)
 		exchange(search, &taken, all.bytes);
 	if (taken.count != all.count || taken.bytes / PAGE != all.bytes / PAGE)
-		source_warn(search->target->source, "malloc: found %" PRIu64 " chunks that are mappings, of %" PRIu64
-			    " bytes; malloc counts %" PRIu64 " of %" PRIu64, taken.count, taken.bytes, all.count, all.bytes);
+		source_warn(search->target->source,
+			    "malloc: found %" PRIu64 " chunks that are mappings, of %" PRIu64 " bytes; malloc counts "
+			    "%" PRIu64 " of %" PRIu64, taken.count, taken.bytes, all.count, all.bytes);
 	return NULL;
 }
 

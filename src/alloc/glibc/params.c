@@ -87,12 +87,13 @@ void params_find(struct glibc *glibc, uint64_t main_state)
 		if (word(bytes, 24) - 1 >= 1u << 20 || word(bytes, 32) > 1u << 20) /* arena_test is 8 or so */
 			continue;
 		for (size_t i = 0; i < n_mp_layouts; i++) {
-			unsigned votes = len < mp_layouts[i].size ? 0 : votes_for(bytes, &mp_layouts[i], expected, source);
+			const struct mp_layout *layout = &mp_layouts[i];
+			unsigned votes = len < layout->size ? 0 : votes_for(bytes, layout, expected, source);
 
 			if (votes > best) {
 				best = votes;
 				glibc->mp = at;
-				glibc->mp_layout = &mp_layouts[i];
+				glibc->mp_layout = layout;
 			}
 		}
 	}

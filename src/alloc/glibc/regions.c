@@ -90,7 +90,8 @@ static bool read_heap(struct glibc *glibc, const struct arena *arena, uint64_t a
 	*ret_prev = info[1];
 	if (info[2] % PAGE == 0 && info[2] >= PAGE && info[2] <= shape->most)
 		return true;
-	target_damaged(glibc->target, "malloc: the heap at 0x%" PRIx64 " has an impossible size, 0x%" PRIx64, address, info[2]);
+	target_damaged(glibc->target, "malloc: the heap at 0x%" PRIx64 " has an impossible size, 0x%" PRIx64, address,
+		       info[2]);
 	ret->end = scan_reach(source, address);
 	if (ret->end > ret->reserved_end)
 		ret->end = ret->reserved_end;
@@ -122,7 +123,8 @@ static unsigned shape_fits(struct glibc *glibc, const struct arena *arena, const
 
 	if (first % shape->most || !belongs_to(source, first, arena->state))
 		return 0;
-	if (!belongs_to(source, last, arena->state) || !source_u64(source, last + 16, &size) || arena->top - last >= size)
+	if (!belongs_to(source, last, arena->state) || !source_u64(source, last + 16, &size) ||
+	    arena->top - last >= size)
 		return 1;
 	return is_one_heap(source, first, first + shape->most) ? 3 : 2;
 }
@@ -171,7 +173,8 @@ static bool add_heaps(struct glibc *glibc, const struct arena *arena)
 	struct heap heap;
 
 	if (!find_shape(glibc, arena, &shape)) {
-		target_damaged(glibc->target, "malloc: the arena at 0x%" PRIx64 " is not at the start of a heap", arena->state);
+		target_damaged(glibc->target, "malloc: the arena at 0x%" PRIx64 " is not at the start of a heap",
+			       arena->state);
 		return true;
 	}
 	at = arena->top & ~(shape.most - 1);
@@ -183,7 +186,7 @@ static bool add_heaps(struct glibc *glibc, const struct arena *arena)
 		if (!prev)
 			return true;
 	}
-	target_damaged(glibc->target, "malloc: the heaps of the arena at 0x%" PRIx64 " are not linked as they should be, "
+	target_damaged(glibc->target, "malloc: the heaps of the arena at 0x%" PRIx64 " are not linked as they should, "
 		       "at 0x%" PRIx64, arena->state, at);
 	glibc->heaps.len = before;
 	return glibc->complaints.heaps++ >= MOST_COMPLAINTS || search_heaps(glibc, arena, &shape);
@@ -258,7 +261,8 @@ static uint64_t contiguous_end(const struct arena *arena, uint64_t base, uint64_
 {
 	uint64_t by_sum = base + arena->figures.system_bytes;
 
-	if (arena->top_end > base && arena->top_end <= reach && (arena->top_end == reach || by_sum > reach || by_sum <= base))
+	if (arena->top_end > base && arena->top_end <= reach &&
+	    (arena->top_end == reach || by_sum > reach || by_sum <= base))
 		return arena->top_end;
 	return by_sum > base && by_sum <= reach ? by_sum : reach;
 }

@@ -123,7 +123,9 @@ static struct fh_error *collect(struct glibc *glibc, size_t word)
 		const struct source_thread *thread = &source->threads.items[i];
 		struct tcache found = { .thread = thread->tid };
 
-		if (!thread->fs_base || !source_u64(glibc->target->source, thread->fs_base - 8 * (word + 1), &found.data) ||
+		uint64_t pointer = thread->fs_base - 8 * (word + 1);
+
+		if (!thread->fs_base || !source_u64(glibc->target->source, pointer, &found.data) ||
 		    !score(glibc, found.data, &found.layout))
 			continue;
 		if (!vec_push(&glibc->tcaches, found))
@@ -171,10 +173,13 @@ struct fh_error *tcache_find(struct glibc *glibc, int *votes)
 	free(scores);
 	if (!error && word < n)
 		error = collect(glibc, word);
-	for (size_t i = 0; i < glibc->tcaches.len; i++)
-		for (uint32_t k = 0; k < glibc->tcaches.items[i].layout->n; k++)
-			if (entry_of(glibc, glibc->tcaches.items[i].data, glibc->tcaches.items[i].layout, k, &entry) && entry)
+	for (size_t i = 0; i < glibc->tcaches.len; i++) {
+		const struct tcache *t = &glibc->tcaches.items[i];
+
+		for (uint32_t k = 0; k < t->layout->n; k++)
+			if (entry_of(glibc, t->data, t->layout, k, &entry) && entry)
 				tcache_vote_link(glibc, entry, votes);
+	}
 	return error;
 }
 
@@ -210,8 +215,8 @@ struct fh_error *tcache_walk(struct glibc *glibc)
 		const struct tcache *t = &glibc->tcaches.items[i];
 
 		for (uint32_t k = 0; k < t->layout->n; k++) {
-			struct single_list list = { .kind = MARK_TCACHE, .expected = list_size(t->layout, k), .data_links = true,
-						    .arena = UINT32_MAX, .thread = t->thread };
+			struct single_list list = { .kind = MARK_TCACHE, .expected = list_size(t->layout, k),
+						    .data_links = true, .arena = UINT32_MAX, .thread = t->thread };
 			uint64_t entry;
 
 			if (!entry_of(glibc, t->data, t->layout, k, &entry) || !entry)
@@ -229,7 +234,7 @@ struct fh_error *tcache_walk(struct glibc *glibc)
 
 bool tcache_may_be(const struct glibc *glibc, uint64_t chunk, uint64_t size)
 {
-	const struct tcache_layout *layout = size >= TCACHE_CHUNK_LEAST && size <= TCACHE_CHUNK_MOST ? layout_of_size(size) : NULL;
+	const struct tcache_layout *layout = layout_of_size(size);
 	uint64_t entry;
 	bool any = false;
 

@@ -80,7 +80,8 @@ ALLOCATOR(tcmalloc, "tcmalloc", "tcmalloc (named, not walked)", .files = { "/lib
 /* CPython from 3.13 on contains a copy, which only free-threaded builds use. */
 ALLOCATOR(mimalloc, "mimalloc", "mimalloc (named, not walked)", .files = { "/libmimalloc" }, .symbols = { "mi_malloc" },
 	  .unless = "PyType_Ready");
-ALLOCATOR(musl, "musl", "malloc of musl libc (named, not walked)", .files = { "/ld-musl-", "/libc.musl-", "-linux-musl/libc.so" },
+ALLOCATOR(musl, "musl", "malloc of musl libc (named, not walked)",
+	  .files = { "/ld-musl-", "/libc.musl-", "-linux-musl/libc.so" },
 	  .symbols = { "__libc_malloc_impl", "__malloc_allzerop" });
-ALLOCATOR(asan, "AddressSanitizer", "allocator of AddressSanitizer (named, not walked)", .files = { "/libasan.so", "/libclang_rt.asan" },
-	  .symbols = { "__asan_init" });
+ALLOCATOR(asan, "AddressSanitizer", "allocator of AddressSanitizer (named, not walked)",
+	  .files = { "/libasan.so", "/libclang_rt.asan" }, .symbols = { "__asan_init" });
