@@ -228,6 +228,35 @@ static void aligned_mappings(void **state)
 		}
 }
 
+/* A mapping that the main arena had in brk's place before: nothing points at it, two or three headers close it. */
+static void regions_left_behind(void **state)
+{
+	(void)state;
+	for (unsigned posts = 2; posts <= 3; posts++) {
+		struct fake_heap *heap = malloc(sizeof(*heap));
+		uint64_t end = FAKE_MMAPPED + FAKE_MMAPPED_SIZE - 16 * posts;
+		void *found;
+
+		fake_heap_init(heap, FAKE_2_36);
+		fake_heap_put(heap, heap->state, UINT64_C(2) << 32); /* flags: NONCONTIGUOUS */
+		fake_heap_put(heap, FAKE_MMAPPED + 8, 0x1000 | 1);
+		fake_heap_put(heap, FAKE_MMAPPED + 0x1008, 0x2000 | 1);
+		fake_heap_put(heap, FAKE_MMAPPED + 0x3008, (end - FAKE_MMAPPED - 0x3000) | 1);
+		for (uint64_t at = end; at < FAKE_MMAPPED + FAKE_MMAPPED_SIZE; at += 16)
+			fake_heap_put(heap, at + 8, 16 | 1);
+		fake_heap_to_bin(heap, FAKE_MMAPPED + 0x1000, 100);
+		found = walk(heap);
+		assert_false(heap->target.damaged);
+		expect_live(heap, FAKE_MMAPPED, 0x1000);
+		expect(heap, FAKE_MMAPPED + 0x1000, FAKE_MMAPPED + 0x3000, "free chunk / large", FH_FREE);
+		expect_live(heap, FAKE_MMAPPED + 0x3000, end - FAKE_MMAPPED - 0x3000);
+		expect(heap, end, FAKE_MMAPPED + FAKE_MMAPPED_SIZE, "chunk header / fencepost", FH_OVERHEAD);
+		glibc_allocator.destroy(found);
+		fake_heap_deinit(heap);
+		free(heap);
+	}
+}
+
 /* What only looks like a mapping's header, and is not counted by mp_, is none. */
 static void headers_by_chance(void **state)
 {
@@ -441,6 +470,7 @@ int main(void)
 		cmocka_unit_test(every_kind_of_chunk_2_36),
 		cmocka_unit_test(every_kind_of_chunk_2_43),
 		cmocka_unit_test(aligned_mappings),
+		cmocka_unit_test(regions_left_behind),
 		cmocka_unit_test(headers_by_chance),
 		cmocka_unit_test(nothing_there),
 		cmocka_unit_test(smashed_sizes),

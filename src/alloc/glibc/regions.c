@@ -203,13 +203,25 @@ struct area_search {
 
 #define CONVINCING 64 /* chunks in a row */
 
+/* Two headers of 16 bytes close a region; a third comes before them where top had 48 bytes left. Behind them is
+ * the end of a page, else 0. */
+static uint64_t after_fenceposts(struct source *source, uint64_t at)
+{
+	uint64_t word;
+	unsigned n = 0;
+
+	for (; n < 3 && source_u64(source, at + 8, &word) && (word & ~SIZE_BITS) == 16; n++)
+		at += 16;
+	return n >= 2 && at % PAGE == 0 ? at : 0;
+}
+
 /* Where the chain of chunks that begins at a page ends: at top or at the fenceposts of a region that was left;
  * 0 when it is none. A long chain that breaks, below top, is the region of top with damage. */
 static uint64_t area_end(struct area_search *search, uint64_t start, uint64_t reach)
 {
 	struct source *source = search->glibc->target->source;
 	const struct arena *arena = search->arena;
-	uint64_t at = start, word, next;
+	uint64_t at = start, word;
 	unsigned n;
 
 	for (n = 0; search->budget; n++, search->budget--) {
@@ -217,9 +229,8 @@ static uint64_t area_end(struct area_search *search, uint64_t start, uint64_t re
 			return arena->top_end <= reach ? arena->top_end : reach;
 		if (!source_u64(source, at + 8, &word) || word & NON_MAIN_ARENA || (n == 0 && !(word & PREV_INUSE)))
 			break;
-		if ((word & ~SIZE_BITS) == 16 && (at + 32) % PAGE == 0 && source_u64(source, at + 24, &next) &&
-		    next == (16 | PREV_INUSE))
-			return n > 0 ? at + 32 : 0;
+		if ((word & ~SIZE_BITS) == 16)
+			return n > 0 ? after_fenceposts(source, at) : 0;
 		if (!chunk_is_sound(at, word, reach))
 			break;
 		at += word & ~SIZE_BITS;
