@@ -336,8 +336,6 @@ static void print_all(FILE *info)
 	}
 	put("remapped ");
 	put_number(remapped);
-	put("\ncontiguous ");
-	put_number(!opt_nobrk);
 	put("\nREADY\n");
 	flush();
 }

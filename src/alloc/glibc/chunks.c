@@ -260,29 +260,32 @@ static void carve_reserve(struct glibc *glibc, const struct heap *heap)
 	}
 }
 
-#define MOST_BEFORE 65536 /* bytes; the loader takes some hundreds */
+static const struct mapping *brk_mapping(const struct source *source)
+{
+	for (size_t i = 0; i < source->mappings.len; i++)
+		if (strcmp(source->mappings.items[i].path, "[heap]") == 0)
+			return &source->mappings.items[i];
+	return NULL;
+}
 
 /* The first that asks brk for memory may be the loader: for the main thread's TLS in a static program, for a copy
  * of GLIBC_TUNABLES up to 2.33. What malloc got begins behind it, or is elsewhere. */
 static void carve_before_malloc(struct glibc *glibc)
 {
-	const struct source *source = glibc->target->source;
+	const struct mapping *m = brk_mapping(glibc->target->source);
 	struct ledger *ledger = glibc->target->ledger;
-	uint64_t base = params_sbrk_base(glibc), tls = source->threads.len ? source->threads.items[0].fs_base : 0;
-	const struct mapping *m = base ? source_mapping_at(source, base) : NULL;
+	uint64_t base = params_sbrk_base(glibc);
 	struct category c = { .domain = "image", .kind = "loader data", .detail = "taken from brk before malloc",
 			      .state = FH_LIVE };
 	struct ledger_cursor cursor;
 	struct block block;
 
-	if (!m || strcmp(m->path, "[heap]") != 0)
-		m = tls ? source_mapping_at(source, tls) : NULL;
-	if (!m || strcmp(m->path, "[heap]") != 0)
+	if (!m)
 		return;
-	if (base <= m->start || base > m->end)
-		base = m->end;
+	if (base < m->start || base > m->end) /* malloc has nothing there: more than a page is some other's */
+		base = m->start + PAGE;
 	cursor = ledger_cursor_at(ledger, m->start);
-	while (ledger_next(ledger, &cursor, &block) && block.end <= base && block.end - m->start <= MOST_BEFORE)
+	while (ledger_next(ledger, &cursor, &block) && block.end <= base)
 		if (block.category == glibc->foreign)
 			ledger_carve(ledger, block.start, block.end, ledger_category(ledger, &c));
 }
@@ -313,6 +316,5 @@ struct fh_error *chunks_carve(struct glibc *glibc)
 	sum_up(glibc);
 	TRY(ledger_commit(glibc->target->ledger));
 	carve_before_malloc(glibc);
-	TRY(tcache_name_left_behind(glibc));
 	return ledger_commit(glibc->target->ledger);
 }

@@ -58,6 +58,8 @@ static struct fh_error *carve(struct target *target, void *pointer)
 	for (size_t i = 0; i < state->list.len; i++)
 		TRY(chunks_carve(state->list.items[i]));
 	TRY(mmapped_carve(target, &state->list));
+	for (size_t i = 0; i < state->list.len; i++)
+		TRY(tcache_name_left_behind(state->list.items[i]));
 	TRY(getrandom_carve(target));
 	marks_deinit(&state->marks); /* what is asked later was kept in bins */
 	return NULL;

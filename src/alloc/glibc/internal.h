@@ -172,7 +172,7 @@ void tcache_vote_link(const struct glibc *glibc, uint64_t address, int *votes);
 bool tcache_is_known(const struct glibc *glibc, uint64_t data);
 /* Whether a live chunk may hold a tcache that belongs to no thread any more; cheap. */
 bool tcache_may_be(const struct glibc *glibc, uint64_t chunk, uint64_t size);
-/* After the carving: the caches of threads that a fork left behind, and others that no TLS led to. */
+/* When all is carved: the caches of threads that a fork left behind, and others that no TLS led to. */
 struct fh_error *tcache_name_left_behind(struct glibc *glibc);
 
 /* chunks.c: carves the heaps of all arenas. */

@@ -9,6 +9,7 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "alloc/glibc/internal.h"
 #include "alloc/glibc/scan.h"
@@ -104,9 +105,12 @@ static bool search_range(struct mmapped_search *search, uint64_t start, uint64_t
 	return true;
 }
 
+/* What the loader has was found by mappings, and malloc's may have been joined to one. */
 static bool is_unclaimed(const struct target *target, const struct block *block)
 {
-	return ledger_is_dark(target->ledger, block->category) &&
+	const struct category *c = ledger_category_of(target->ledger, block->category);
+
+	return (ledger_is_dark(target->ledger, block->category) || strcmp(c->kind, "loader data") == 0) &&
 	       scan_may_hold_chunks(source_mapping_at(target->source, block->start));
 }
 
@@ -244,7 +248,7 @@ static struct fh_error *choose(struct mmapped_search *search, const glibc_list *
 	TRY(take_weak(search, all.count, &taken));
 	if (taken.count == all.count && taken.bytes != all.bytes && search->found.len <= MOST_WEIGHED)
 		exchange(search, &taken, all.bytes);
-	if (taken.count != all.count || taken.bytes / PAGE != all.bytes / PAGE)
+	if (taken.count != all.count || (taken.bytes != all.bytes && (all.bytes - taken.bytes) % PAGE == 0))
 		source_warn(search->target->source,
 			    "malloc: found %" PRIu64 " chunks that are mappings, of %" PRIu64 " bytes; malloc counts "
 			    "%" PRIu64 " of %" PRIu64, taken.count, taken.bytes, all.count, all.bytes);

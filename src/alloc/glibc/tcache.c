@@ -235,13 +235,14 @@ struct fh_error *tcache_walk(struct glibc *glibc)
 bool tcache_may_be(const struct glibc *glibc, uint64_t chunk, uint64_t size)
 {
 	const struct tcache_layout *layout = layout_of_size(size);
-	uint64_t entry;
+	uint64_t entry, ignored[2];
 	bool any = false;
 
 	for (uint32_t i = 0; layout && i < layout->n; i++) {
 		if (!entry_of(glibc, chunk + 16, layout, i, &entry))
 			return false;
-		if (entry && (entry % 16 || !regions_heap_at(glibc, entry)))
+		if (entry && (entry % 16 || (!regions_heap_at(glibc, entry) &&
+					     !free_lists_chunk(glibc, entry - 16, &ignored[0], &ignored[1]))))
 			return false;
 		any = any || entry;
 	}
