@@ -228,6 +228,32 @@ static void aligned_mappings(void **state)
 		}
 }
 
+/* mremap keeps an aligned chunk's distance from the start of its mapping, and the alignment is lost. A stale header at
+ * the start, of a chunk that went on into the next mapping, must not hide it. */
+static void moved_aligned_mapping(void **state)
+{
+	uint64_t offset = 0x3000 - 16; /* no alignment puts the first chunk there */
+
+	(void)state;
+	for (enum fake_flavour flavour = 0; flavour < FAKE_FLAVOURS; flavour++) {
+		struct fake_heap *heap = malloc(sizeof(*heap));
+		void *found;
+
+		fake_heap_init(heap, flavour);
+		fake_heap_mmapped(heap, offset);
+		fake_heap_put(heap, FAKE_MMAPPED, 0);
+		fake_heap_put(heap, FAKE_MMAPPED + 8, 0x3000 | 2);
+		found = walk(heap);
+		assert_false(heap->target.damaged);
+		expect(heap, FAKE_MMAPPED, FAKE_MMAPPED + offset, "chunk header / before an aligned chunk",
+		       FH_OVERHEAD);
+		expect_live(heap, FAKE_MMAPPED + offset, FAKE_MMAPPED_SIZE - offset);
+		glibc_allocator.destroy(found);
+		fake_heap_deinit(heap);
+		free(heap);
+	}
+}
+
 /* A mapping that the main arena had in brk's place before: nothing points at it, two or three headers close it. */
 static void regions_left_behind(void **state)
 {
@@ -470,6 +496,7 @@ int main(void)
 		cmocka_unit_test(every_kind_of_chunk_2_36),
 		cmocka_unit_test(every_kind_of_chunk_2_43),
 		cmocka_unit_test(aligned_mappings),
+		cmocka_unit_test(moved_aligned_mapping),
 		cmocka_unit_test(regions_left_behind),
 		cmocka_unit_test(headers_by_chance),
 		cmocka_unit_test(nothing_there),

@@ -61,10 +61,35 @@ static bool may_begin(struct source *source, uint64_t start)
 	       (words[1] & SIZE_BITS) == IS_MMAPPED && words[1] >= PAGE - CHUNK_HEADER && words[1] < UINT64_C(1) << 47;
 }
 
+#define MOST_PAGES (1u << 18) /* of a mapping that are looked through for a header: 1 GiB */
+
+/* A chunk of an alignment above a page that mremap moved keeps its distance from the start, which no alignment tells
+ * any more: the header still ends a page. */
+static bool find_moved(struct source *source, uint64_t start, uint64_t end, struct mmapped *ret)
+{
+	uint64_t offset = PAGE - CHUNK_HEADER;
+
+	for (unsigned i = 0; i < MOST_PAGES && start + offset + CHUNK_HEADER < end; i++, offset += PAGE)
+		if (read_header(source, start, offset, end, ret))
+			return true;
+	return false;
+}
+
+/* Whether a chunk ends as the only one of a mapping does, or where another may begin. One that goes on into the next
+ * mapping, or stops in the middle of nowhere, has a header that realloc left stale. */
+static bool ends_well(struct source *source, const struct mmapped *chunk, uint64_t mapping_end)
+{
+	return chunk->end == mapping_end || (chunk->end < mapping_end && may_begin(source, chunk->end));
+}
+
 /* The chunk of the mapping that starts at an address. A stale header there hides the true one, at an alignment
  * from 32 bytes up; after a realloc its size says nothing. */
 static bool find_chunk(struct source *source, uint64_t start, uint64_t limit, struct mmapped *ret)
 {
+	struct mmapped moved = { 0 };
+	const struct mapping *m;
+	bool plain;
+
 	if (!may_begin(source, start))
 		return false;
 	for (unsigned bit = 5; bit < 47 && UINT64_C(1) << bit < limit; bit++)
@@ -76,7 +101,13 @@ static bool find_chunk(struct source *source, uint64_t start, uint64_t limit, st
 			    read_header(source, start, data - CHUNK_HEADER - start, limit, ret))
 				return true;
 		}
-	return read_header(source, start, 0, limit, ret);
+	plain = read_header(source, start, 0, limit, ret);
+	m = source_mapping_at(source, start);
+	if (!m || (plain && ends_well(source, ret, m->end)) ||
+	    !find_moved(source, start, m->end < limit ? m->end : limit, &moved))
+		return plain;
+	*ret = moved;
+	return true;
 }
 
 /* Looks through [start, end), which nobody claimed, a page at a time. */
