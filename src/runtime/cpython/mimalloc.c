@@ -99,13 +99,22 @@ static bool read_segment(struct mimalloc *mi, const struct mapping *m, uint64_t 
 	       entries <= MOST_SLICES && entries <= ret->slices;
 }
 
+/* Segments are mappings, so they lie in memory that nobody else divided: not in brk's, which can cross a multiple of
+ * 32 MiB too, nor in what malloc mapped. */
+static bool is_unclaimed(struct mimalloc *mi, uint64_t address)
+{
+	struct block block;
+
+	return ledger_find(mi->ledger, address, &block) && ledger_is_dark(mi->ledger, block.category);
+}
+
 static void search_mapping(struct mimalloc *mi, const struct mapping *m)
 {
 	uint64_t at = (m->start + SEGMENT_ALIGN - 1) & ~(SEGMENT_ALIGN - 1);
 	struct segment segment;
 
 	for (uint32_t i = 0; at < m->end && i < MOST_CANDIDATES; i++) {
-		if (read_segment(mi, m, at, &segment)) {
+		if (is_unclaimed(mi, at) && read_segment(mi, m, at, &segment)) {
 			if (!vec_push(&mi->segments, segment))
 				mi->no_memory = true;
 			at += (segment.slices * SLICE + SEGMENT_ALIGN - 1) & ~(SEGMENT_ALIGN - 1);
