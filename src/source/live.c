@@ -5,6 +5,7 @@
  * When there is no room for a copy it is left standing still and read as the
  * analysis goes, until source_resume().
  */
+#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +29,7 @@
 
 struct live {
 	struct source source; /* first: the two are cast */
+	pid_t task; /* whose /proc files have the memory: the process, or a thread that outlived the main one */
 	struct stop *stop;
 	struct copy copy;
 	int pagemap_fd, mem_fd;
@@ -45,11 +47,12 @@ static char *proc_path(char buffer[64], pid_t pid, const char *name)
 
 /* ---- before the stop ----------------------------------------------------- */
 
-static struct fh_error *read_command(struct source *source)
+static struct fh_error *read_command(struct live *live)
 {
+	struct source *source = &live->source;
 	char path[64], exe[4096];
 	size_t len = 0;
-	char *text = procfs_text(proc_path(path, source->pid, "cmdline"), &len);
+	char *text = procfs_text(proc_path(path, live->task, "cmdline"), &len);
 	ssize_t n;
 
 	if (text) {
@@ -59,17 +62,18 @@ static struct fh_error *read_command(struct source *source)
 		source->command = strings_add_len(source->strings, text, len);
 		free(text);
 	}
-	n = readlink(proc_path(path, source->pid, "exe"), exe, sizeof(exe));
+	n = readlink(proc_path(path, live->task, "exe"), exe, sizeof(exe));
 	if (n > 0)
 		source->exe = strings_add_len(source->strings, exe, (size_t)n);
 	return source->command && source->exe ? NULL : error_no_memory();
 }
 
-static struct fh_error *read_auxv(struct source *source)
+static struct fh_error *read_auxv(struct live *live)
 {
+	struct source *source = &live->source;
 	char path[64];
 	size_t len = 0;
-	char *text = procfs_text(proc_path(path, source->pid, "auxv"), &len);
+	char *text = procfs_text(proc_path(path, live->task, "auxv"), &len);
 
 	if (len > sizeof(source->auxv) - 16)
 		len = sizeof(source->auxv) - 16;
@@ -79,9 +83,33 @@ static struct fh_error *read_auxv(struct source *source)
 	return NULL;
 }
 
-/* Refuses what can't be looked at, each with its own reason. */
-static struct fh_error *check_target(const struct source *source)
+/* A main thread may end before the others (pthread_exit in main). The process lives on, but the files of
+ * /proc/PID are empty then; those of /proc/TID, which no listing shows, are not. */
+static pid_t living_task(pid_t pid)
 {
+	char path[64];
+	pid_t found = pid;
+	struct dirent *entry;
+	DIR *tasks;
+
+	if (!procfs_ended(pid))
+		return pid;
+	tasks = opendir(proc_path(path, pid, "task"));
+	while (tasks && found == pid && (entry = readdir(tasks))) {
+		pid_t tid = (pid_t)atoi(entry->d_name);
+
+		if (tid > 0 && !procfs_ended(tid))
+			found = tid;
+	}
+	if (tasks)
+		closedir(tasks);
+	return found;
+}
+
+/* Refuses what can't be looked at, each with its own reason. */
+static struct fh_error *check_target(struct live *live)
+{
+	const struct source *source = &live->source;
 	char path[64];
 	CLEANUP_FREE char *status = procfs_text(proc_path(path, source->pid, "status"), NULL);
 	CLEANUP_CLOSE int exe = -1;
@@ -93,14 +121,19 @@ static struct fh_error *check_target(const struct source *source)
 		return error_create(FH_ERROR_NOT_FOUND,
 				    "process %d: it is a thread; its process is %" PRIu64, source->pid,
 				    procfs_field(status, "Tgid"));
-	if (strstr(status, "\nState:\tZ") || strstr(status, "\nState:\tX"))
+	live->task = living_task(source->pid);
+	if (procfs_ended(live->task))
 		return error_create(FH_ERROR_NOT_FOUND,
 				    "process %d: it has ended (zombie); no memory is left", source->pid);
+	free(TAKE(status));
+	status = procfs_text(proc_path(path, live->task, "status"), NULL);
+	if (!status)
+		return error_create(FH_ERROR_NOT_FOUND, "process %d: it ended", source->pid);
 	if (!strstr(status, "\nVmSize:"))
 		return error_create(FH_ERROR_NOT_FOUND,
 				    "process %d: it is a thread of the kernel, or ending: it has no memory of its own",
 				    source->pid);
-	exe = open(proc_path(path, source->pid, "exe"), O_RDONLY | O_CLOEXEC);
+	exe = open(proc_path(path, live->task, "exe"), O_RDONLY | O_CLOEXEC);
 	if (exe >= 0 && pread(exe, ident, sizeof(ident), 0) == sizeof(ident) &&
 	    memcmp(ident, ELFMAG, SELFMAG) == 0 && ident[EI_CLASS] != ELFCLASS64)
 		return error_create(FH_ERROR_FORMAT,
@@ -123,7 +156,7 @@ static struct fh_error *read_smaps(struct live *live)
 	CLEANUP_FREE char *text = NULL;
 
 	live->smaps.len = 0;
-	TRY(procfs_read(proc_path(path, live->source.pid, "smaps"), &text, NULL));
+	TRY(procfs_read(proc_path(path, live->task, "smaps"), &text, NULL));
 	return procfs_parse_smaps(text, &live->smaps);
 }
 
@@ -131,8 +164,8 @@ static struct fh_error *open_proc_files(struct live *live)
 {
 	char path[64];
 
-	live->pagemap_fd = open(proc_path(path, live->source.pid, "pagemap"), O_RDONLY | O_CLOEXEC);
-	live->mem_fd = live->pagemap_fd < 0 ? -1 : open(proc_path(path, live->source.pid, "mem"), O_RDONLY | O_CLOEXEC);
+	live->pagemap_fd = open(proc_path(path, live->task, "pagemap"), O_RDONLY | O_CLOEXEC);
+	live->mem_fd = live->pagemap_fd < 0 ? -1 : open(proc_path(path, live->task, "mem"), O_RDONLY | O_CLOEXEC);
 	if (live->mem_fd >= 0)
 		return NULL;
 	if (errno == EACCES || errno == EPERM)
@@ -146,7 +179,7 @@ static struct fh_error *open_proc_files(struct live *live)
 /* Decides between copy and stream, and makes the copy's room ready. */
 static struct fh_error *prepare_copy(struct live *live, const struct fh_options *options)
 {
-	uint64_t resident = anonymous_resident(live->source.pid);
+	uint64_t resident = anonymous_resident(live->task);
 	uint64_t expected = resident + resident / 64 + MIB;
 	/* A copy, a twelfth for the ledger, and what every run needs. */
 	uint64_t need = expected + expected / 6 + 64 * MIB;
@@ -167,7 +200,7 @@ static struct fh_error *read_maps(struct live *live)
 	CLEANUP_FREE char *text = NULL;
 	size_t len;
 
-	TRY(procfs_read(proc_path(path, live->source.pid, "maps"), &text, &len));
+	TRY(procfs_read(proc_path(path, live->task, "maps"), &text, &len));
 	TRY(procfs_parse_maps(&live->source, text, len));
 	if (!live->source.mappings.len)
 		return error_create(FH_ERROR_NOT_FOUND, "process %d: it ended", live->source.pid);
@@ -204,7 +237,7 @@ static struct fh_error *look(struct live *live)
 			at = end;
 		}
 	}
-	copy_run_all(&live->copy, source->pid, live->mem_fd);
+	copy_run_all(&live->copy, live->task, live->mem_fd);
 	return NULL;
 }
 
@@ -214,7 +247,7 @@ static size_t fill_from_process(void *context, uint64_t address, uint64_t offset
 {
 	struct live *live = context;
 	struct iovec local = { buffer, len }, remote = { (void *)(uintptr_t)address, len };
-	ssize_t n = process_vm_readv(live->source.pid, &local, 1, &remote, 1, 0);
+	ssize_t n = process_vm_readv(live->task, &local, 1, &remote, 1, 0);
 
 	(void)offset;
 	if (n <= 0)
@@ -301,13 +334,14 @@ static void read_thread_names(struct source *source)
 
 static int open_file(struct source *source, const struct mapping *mapping)
 {
+	const struct live *live = (const struct live *)source;
 	char path[4200];
 	struct stat st;
 	int fd;
 
 	if (!mapping->inode)
 		return -1;
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, source->pid, mapping->start,
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, live->task, mapping->start,
 		 mapping->end);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == mapping->inode)
@@ -318,7 +352,7 @@ static int open_file(struct source *source, const struct mapping *mapping)
 		if (fd >= 0)
 			close(fd);
 		if (i == 0)
-			snprintf(path, sizeof(path), "/proc/%d/root%s", source->pid, mapping->path);
+			snprintf(path, sizeof(path), "/proc/%d/root%s", live->task, mapping->path);
 		else
 			snprintf(path, sizeof(path), "%s", mapping->path);
 		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -366,10 +400,10 @@ static struct fh_error *load(struct live *live, const struct fh_options *options
 	struct source *source = &live->source;
 	struct fh_error *error;
 
-	TRY(check_target(source));
+	TRY(check_target(live));
 	TRY(open_proc_files(live));
-	TRY(read_command(source));
-	TRY(read_auxv(source));
+	TRY(read_command(live));
+	TRY(read_auxv(live));
 	TRY(read_smaps(live));
 	TRY(prepare_copy(live, options));
 	TRY(stop_begin(source->pid, source, &live->stop));

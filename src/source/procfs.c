@@ -170,6 +170,16 @@ uint64_t procfs_field(const char *text, const char *name)
 	return 0;
 }
 
+bool procfs_ended(pid_t task)
+{
+	char path[64];
+	CLEANUP_FREE char *status = NULL;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", task);
+	status = procfs_text(path, NULL);
+	return !status || strstr(status, "\nState:\tZ") || strstr(status, "\nState:\tX");
+}
+
 /* ---- how much memory there is --------------------------------------------------------- */
 
 /* Where a hierarchy is mounted, and its files; cgroups(7). */

@@ -29,6 +29,8 @@ struct fh_error *procfs_parse_maps(struct source *source, const char *text, size
 struct fh_error *procfs_parse_smaps(const char *text, smaps_entries *entries);
 /* A "Name:  123 kB" line of a text of /proc, in bytes (or plain, without kB); 0 when it isn't there. */
 uint64_t procfs_field(const char *text, const char *name);
+/* Whether a process or thread is a zombie or gone. */
+bool procfs_ended(pid_t task);
 
 /* A range of pages that are present or swapped, as pagemap tells them. */
 enum page_flags {

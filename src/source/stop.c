@@ -60,7 +60,7 @@ static struct fh_error *why_not_seized(pid_t pid, int error)
 		return error_create(FH_ERROR_PERMISSION,
 				    "process %d: it is traced by process %d already; detach that first", pid,
 				    (int)tracer);
-	if (strstr(status, "\nState:\tZ") || strstr(status, "\nState:\tX"))
+	if (procfs_ended(pid))
 		return error_create(FH_ERROR_NOT_FOUND, "process %d: it has ended (zombie); no memory is left",
 				    pid);
 	if (error == EPERM)
@@ -99,8 +99,9 @@ static struct fh_error *seize_new(struct stop *stop, size_t *ret_new)
 		if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0) {
 			int error = errno;
 
-			/* One thread that ends meanwhile is no failure; the first one's is. */
-			if (error == ESRCH || (tid != stop->pid && stop->held.len))
+			/* One thread that ends meanwhile is no failure, nor is a main thread that ended before
+			 * the others (EPERM); the first one's is. */
+			if (error == ESRCH || (tid != stop->pid && stop->held.len) || procfs_ended(tid))
 				continue;
 			closedir(tasks);
 			return why_not_seized(stop->pid, error);

@@ -17,6 +17,9 @@ BUSY = "import itertools, threading\n" \
 	"print('READY', flush=True)\n" \
 	"while True:\n" \
 	"  t = threading.Thread(target=sum, args=(range(1000),)); t.start(); t.join(); count += 1\n"
+OUTLIVED = "import ctypes, threading, time\n" \
+	"threading.Thread(target=time.sleep, args=(10**6,)).start()\n" \
+	"print('READY', flush=True)\nctypes.CDLL(None).syscall(60, 0)\n"
 PYTHON = "/usr/bin/python3"
 
 
@@ -82,6 +85,16 @@ class States(Case):
 		wait_until(lambda: state(child.pid) == "Z", "a zombie")
 		self.one_line(freehold("census", child.pid, check=1), "zombie")
 		child.wait()
+
+	def test_main_thread_has_ended(self):
+		"""/proc/PID/maps is empty then, and the process lives on."""
+		target = self.start([PYTHON, "-c", OUTLIVED])
+		wait_until(lambda: state(target.pid) == "Z", "the end of the main thread")
+		other = [t for t in threads(target.pid) if t != target.pid][0]
+		for arguments in (), ("--low-memory",):
+			result = census(target, *arguments)
+			self.assertEqual(harness.os_figures(other)["virtual"], result["os"]["virtual"])
+			self.assertTrue(any(r["domain"] == "python" for r in result["rows"]))
 
 	def test_kernel_thread(self):
 		if not os.path.exists("/proc/2/comm") or open("/proc/2/comm").read() != "kthreadd\n":

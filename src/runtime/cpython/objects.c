@@ -53,6 +53,8 @@ static uint64_t object_bytes(struct cpython *py, const struct py_type *type, con
 		if (len < (size_t)o->ob_size + 8)
 			return UINT64_MAX;
 		n = (int64_t)word_at(bytes, (size_t)o->ob_size);
+		if (n == INT64_MIN)
+			return UINT64_MAX;
 		if (n < 0)
 			n = -n;
 	}
