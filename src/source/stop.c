@@ -23,6 +23,7 @@
 struct held_thread {
 	pid_t tid;
 	bool stopped;
+	int signal; /* that it was about to take when it was stopped, and takes when let go; or 0 */
 };
 
 struct stop {
@@ -107,7 +108,7 @@ static struct fh_error *seize_new(struct stop *stop, size_t *ret_new)
 			return why_not_seized(stop->pid, error);
 		}
 		ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
-		if (!vec_push(&stop->held, (struct held_thread){ tid, false })) {
+		if (!vec_push(&stop->held, (struct held_thread){ .tid = tid })) {
 			closedir(tasks);
 			return error_no_memory();
 		}
@@ -117,14 +118,24 @@ static struct fh_error *seize_new(struct stop *stop, size_t *ret_new)
 	return NULL;
 }
 
+/*
+ * A thread stops for the interrupt, with its group, or because it was about to take a signal: ptrace(2), "Stopped
+ * states". The last kind keeps the signal in the code of the stop, and it is lost when a wait takes the code and the
+ * thread is let go without it. So the code is only looked at (WNOWAIT), which gives the signal back also when this
+ * program is killed, and is passed on when the thread is let go.
+ */
 static void wait_stopped(struct held_thread *thread, double until)
 {
 	for (;;) {
-		int status;
-		pid_t got = waitpid(thread->tid, &status, __WALL | WNOHANG);
+		siginfo_t info = { 0 };
+		int got = waitid(P_PID, (id_t)thread->tid, &info, __WALL | WSTOPPED | WEXITED | WNOHANG | WNOWAIT);
 
-		if (got == thread->tid) {
-			thread->stopped = WIFSTOPPED(status);
+		if (got == 0 && info.si_pid == thread->tid) {
+			thread->stopped = info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED;
+			if (!thread->stopped)
+				waitpid(thread->tid, NULL, __WALL | WNOHANG); /* it ended */
+			else if (info.si_status >> 8 == 0)
+				thread->signal = info.si_status;
 			return;
 		}
 		if (got < 0 && errno != EINTR)
@@ -205,9 +216,12 @@ static void *tracer_main(void *argument)
 	while (!stop->release && !stop->error)
 		pthread_cond_wait(&stop->changed, &stop->lock);
 	pthread_mutex_unlock(&stop->lock);
-	for (size_t i = 0; i < stop->held.len; i++)
-		if (stop->held.items[i].stopped)
-			ptrace(PTRACE_DETACH, stop->held.items[i].tid, NULL, NULL);
+	for (size_t i = 0; i < stop->held.len; i++) {
+		const struct held_thread *held = &stop->held.items[i];
+
+		if (held->stopped)
+			ptrace(PTRACE_DETACH, held->tid, NULL, (void *)(intptr_t)held->signal);
+	}
 	stop->ended = now_ms();
 	return NULL; /* its end detaches what is left */
 }

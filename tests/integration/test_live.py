@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Live processes: every state they can be in, and that they go on as they were whatever happens to the program."""
+import json
 import os
 import signal
 import subprocess
@@ -146,6 +147,23 @@ class Unharmed(Case):
 		target.process.stdin.flush()
 		self.assertEqual(target.process.wait(harness.PATIENCE), 0)
 
+	def test_signals_arrive(self):
+		"""A thread may be caught as it takes a signal: that one must arrive later, also when the program is killed."""
+		target = self.start_program("signals")
+		for i in range(150):
+			option = ["--low-memory"] if i % 2 else []
+			if i % 3:
+				census(target, *option)
+				continue
+			running = subprocess.Popen([harness.FREEHOLD, str(target.pid), *option], stdout=subprocess.DEVNULL,
+				stderr=subprocess.DEVNULL)
+			time.sleep(0.0005 * (i % 20))
+			running.kill()
+			running.wait()
+		sent, taken, sent_sum, taken_sum = json.loads(target.ask("stop"))
+		self.assertGreater(sent, 1000)
+		self.assertEqual((taken, taken_sum), (sent, sent_sum))
+
 	def test_interrupted(self):
 		target = self.start([PYTHON, "-c", SLEEPER, 3])
 		running = subprocess.Popen([harness.FREEHOLD, str(target.pid), "--low-memory"], stdout=subprocess.DEVNULL,
@@ -230,7 +248,6 @@ def without_pause(result):
 
 
 def freehold_json_any(pid):
-	import json
 	done = freehold("census", pid, "--all", "--format", "json", check=None)
 	assert done.returncode in (0, 3), done.stderr
 	return json.loads(done.stdout)
