@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,6 +116,8 @@ static struct fh_error *check_target(struct live *live)
 	CLEANUP_CLOSE int exe = -1;
 	unsigned char ident[20] = { 0 };
 
+	if (!status && kill(source->pid, 0) < 0 && errno == EPERM) /* /proc hides other users' processes: hidepid */
+		return stop_not_permitted(source->pid);
 	if (!status)
 		return error_create(FH_ERROR_NOT_FOUND, "process %d: there is no such process", source->pid);
 	if (procfs_field(status, "Tgid") != (uint64_t)source->pid)
@@ -169,10 +172,7 @@ static struct fh_error *open_proc_files(struct live *live)
 	if (live->mem_fd >= 0)
 		return NULL;
 	if (errno == EACCES || errno == EPERM)
-		return error_create(FH_ERROR_PERMISSION,
-				    "process %d: not permitted to look at it; run as its user or with "
-				    "CAP_SYS_PTRACE (sudo), and see /proc/sys/kernel/yama/ptrace_scope",
-				    live->source.pid);
+		return stop_not_permitted(live->source.pid);
 	return error_system(errno, "process %d: can't open its memory", live->source.pid);
 }
 

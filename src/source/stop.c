@@ -46,6 +46,14 @@ static double now_ms(void)
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
+struct fh_error *stop_not_permitted(pid_t pid)
+{
+	return error_create(FH_ERROR_PERMISSION,
+			    "process %d: not permitted to look at it; run as its user or with "
+			    "CAP_SYS_PTRACE (sudo), and see /proc/sys/kernel/yama/ptrace_scope",
+			    pid);
+}
+
 static struct fh_error *why_not_seized(pid_t pid, int error)
 {
 	CLEANUP_FREE char *status = NULL;
@@ -65,10 +73,7 @@ static struct fh_error *why_not_seized(pid_t pid, int error)
 		return error_create(FH_ERROR_NOT_FOUND, "process %d: it has ended (zombie); no memory is left",
 				    pid);
 	if (error == EPERM)
-		return error_create(FH_ERROR_PERMISSION,
-				    "process %d: not permitted to look at it; run as its user or with "
-				    "CAP_SYS_PTRACE (sudo), and see /proc/sys/kernel/yama/ptrace_scope",
-				    pid);
+		return stop_not_permitted(pid);
 	return error_system(error, "process %d: can't stop it", pid);
 }
 

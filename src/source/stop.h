@@ -17,5 +17,7 @@ struct stop;
 struct fh_error *stop_begin(pid_t pid, struct source *source, struct stop **ret);
 /* Lets all run on. Returns how long they stood, in ms. Accepts NULL. */
 double stop_end(struct stop *stop);
+/* The error for a process of somebody else's, which says what would help. */
+struct fh_error *stop_not_permitted(pid_t pid);
 
 #endif

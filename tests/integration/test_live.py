@@ -107,14 +107,23 @@ class States(Case):
 		other = [t for t in threads(target.pid) if t != target.pid][0]
 		self.one_line(freehold("census", other, check=1), "thread", str(target.pid))
 
-	def test_not_ours(self):
+	def refused_to_others(self, pid, *run):
 		self.need_root("to become somebody else")
 		self.need("setpriv")
-		done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", harness.FREEHOLD, str(os.getpid())],
-			stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-		if "Permission denied" in done.stderr and "freehold:" not in done.stderr:
-			self.skipTest("the program can't be run by others where it is")
+		done = subprocess.run([*run, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", harness.FREEHOLD,
+			str(pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+		if "freehold:" not in done.stderr:
+			self.skipTest("the program can't be run by others here: " + done.stderr.strip())
 		self.one_line(done, "not permitted", "CAP_SYS_PTRACE", "ptrace_scope")
+
+	def test_not_ours(self):
+		self.refused_to_others(os.getpid())
+
+	def test_not_ours_and_hidden(self):
+		"""/proc mounted with hidepid shows nothing at all of what others run."""
+		self.need("unshare")
+		self.refused_to_others(1, "unshare", "--mount", "--pid", "--fork", "sh", "-c",
+			"mount -t proc -o hidepid=invisible proc /proc && \"$@\"; exit $?", "sh")
 
 	def test_ends_in_the_middle(self):
 		for _ in range(30):
