@@ -224,6 +224,7 @@ static void moved_text_and_offsets(void **state)
 
 static void the_program_and_the_vdso(void **state)
 {
+	static uint8_t vdso[FAKE_END];
 	struct fake_source fake;
 	struct images *images;
 	uint64_t address;
@@ -233,7 +234,8 @@ static void the_program_and_the_vdso(void **state)
 	fake_elf_write(&elf, FAKE_GNU_HASH);
 	fake_elf_map(&fake, &elf, AT, 7, FILE_PATH, FAKE_END);
 	fake_elf_map(&fake, &elf, AT + FAKE_END, 8, "/bin/fake", FAKE_END);
-	fake_mapping(&fake, AT + 0x20000, AT + 0x28000, MAPPING_READ | MAPPING_EXEC, 0, 0, "", elf.bytes);
+	memcpy(vdso, elf.bytes, sizeof(elf.bytes));
+	fake_mapping(&fake, AT + 0x20000, AT + 0x20000 + FAKE_END, MAPPING_READ | MAPPING_EXEC, 0, 0, "", vdso);
 	fake.source.auxv[0][0] = AT_PHDR;
 	fake.source.auxv[0][1] = AT + FAKE_END + 64;
 	fake.source.auxv[1][0] = AT_SYSINFO_EHDR;
