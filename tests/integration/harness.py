@@ -194,10 +194,11 @@ def core_segments(path):
 # ---- the program under test ------------------------------------------------------------------------------------
 
 
-def freehold(*args, check=0, timeout=PATIENCE * 3, **run):
-	"""Runs the program; check=None accepts any exit status. Returns the CompletedProcess (text)."""
+def freehold(*args, check=0, timeout=PATIENCE * 3, under=(), **run):
+	"""Runs the program, as an argument of the command `under`; check=None accepts any exit status.
+	Returns the CompletedProcess (text)."""
 	run.setdefault("stdin", subprocess.DEVNULL)
-	done = subprocess.run([FREEHOLD, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+	done = subprocess.run([*under, FREEHOLD, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
 		timeout=timeout, text=True, errors="surrogateescape", **run)
 	if check is not None and done.returncode != check:
 		raise AssertionError("freehold %s: exit status %d, not %d\n%s%s" % (" ".join(map(str, args)), done.returncode,

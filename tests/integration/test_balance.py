@@ -5,6 +5,7 @@ import time
 import os
 import shutil
 import signal
+import subprocess
 import unittest
 
 import harness
@@ -17,11 +18,13 @@ TRIES = 40  # the kernel may collapse or reclaim pages at any time, also of a pr
 
 
 class BalanceCase(Case):
+	under = ()  # the command that runs the program, if it isn't run plainly
+
 	def balance(self, pid, *options):
 		"""The census of a process that stands still equals smaps, and taking it changed nothing there."""
 		for _ in range(TRIES):
 			before = self.own_smaps(pid)
-			result = harness.census(pid, *options)
+			result = harness.census(pid, *options, under=self.under)
 			after = self.own_smaps(pid)
 			if after == before:
 				break
@@ -152,6 +155,20 @@ class Kinds(BalanceCase):
 		self.assertTrue(line.startswith("READY "), line)
 		return self.balance_stopped(target), target, json.loads(line[len("READY "):])
 
+	def test_older_kernel(self):
+		"""Without PAGEMAP_SCAN (before Linux 6.7) pagemap and smaps say together which pages there are."""
+		self.under = [harness.compile_c(os.path.join(harness.PROGRAMS, "older_kernel.c"),
+			os.path.join(self.directory(), "older_kernel"))]
+		for kind in ("threads", "zero_page", "shared", "private_file", "memfd", "guard_pages", "many_mappings"):
+			with self.subTest(kind=kind):
+				self.kind(kind)
+		_, target, facts = self.kind("forked")
+		self.balance(facts["child"])
+		self.balance(target.pid)
+		python = self.start(["python3", HOLD_PYTHON])
+		self.balance_stopped(python)
+		self.balance(python.pid, "--low-memory")
+
 	def test_64_threads(self):
 		result, target, _ = self.kind("threads")
 		self.assertEqual(len(harness.threads(target.pid)), 65)
@@ -185,14 +202,39 @@ class Kinds(BalanceCase):
 	def test_locked(self):
 		self.kind("locked")
 
-	def test_swapped(self):
+	def need_swap(self):
+		"""Adds a swap file of its own for the time of the test where it may: that touches the whole machine."""
 		with open("/proc/swaps") as f:
-			if len(f.readlines()) < 2:
-				self.skipTest("no swap here")
+			if len(f.readlines()) > 1:
+				return
+		if not os.environ.get("FREEHOLD_TEST_SWAP"):
+			self.skipTest("no swap here; FREEHOLD_TEST_SWAP=1 lets this test add some for a moment")
+		file = os.path.join(self.directory(), "swap")
+		with open(file, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as f:
+			f.write(bytes(64 << 20))
+		for command in ["mkswap", file], ["swapon", file]:
+			done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+			if done.returncode:
+				self.skipTest("%s: %s" % (command[0], done.stdout.strip()))
+		self.addCleanup(subprocess.run, ["swapoff", file], check=True)
+
+	def test_swapped(self):
+		"""What is swapped out is counted, read only when that is asked for, and not brought in before."""
+		self.need_swap()
 		result, target, _ = self.kind("swapped")
-		if not harness.os_figures(target.pid)["swapped"]:
+		swapped = harness.os_figures(target.pid)["swapped"]
+		if not swapped:
 			self.skipTest("the kernel swapped nothing out when it was asked to")
-		self.assertGreater(result["total"]["swapped"], 0)
+		self.assertEqual(result["total"]["swapped"], swapped)
+		self.assertEqual(self.balance(target.pid, "--low-memory")["total"]["swapped"], swapped)
+		address = next(m["start"] for m in harness.smaps(target.pid) if m["Swap"]) + (8 << 20)
+		plain = harness.freehold("hexdump", target.pid, hex(address), 16, check=None)
+		self.assertIn("--swapped reads it", plain.stderr)
+		self.assertEqual(harness.os_figures(target.pid)["swapped"], swapped)
+		asked = harness.freehold("hexdump", target.pid, hex(address), 16, "--swapped")
+		with open("/proc/%d/mem" % target.pid, "rb") as f:
+			f.seek(address)
+			self.assertIn(f.read(8).hex(" "), asked.stdout)
 
 	def test_memfd(self):
 		self.kind("memfd")
