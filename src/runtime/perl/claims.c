@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How blocks get their names. */
+#include "runtime/perl/internal.h"
+
+static const char *const kind_names[SV_KINDS] = { "scalar", "invlist", "regexp", "glob",   "lvalue", "array",
+						  "hash",   "code",    "format", "io", "object" };
+
+static const struct {
+	const char *kind;
+	enum fh_state state;
+} part_names[PARTS - PART_BODY] = {
+	{ "body", FH_LIVE },	     { "string buffer", FH_LIVE },	  { "string slack", FH_OVERHEAD },
+	{ "array items", FH_LIVE },  { "array slack", FH_OVERHEAD }, { "hash buckets", FH_LIVE },
+	{ "hash entry", FH_LIVE },
+};
+
+const char *sv_kind_name(enum sv_kind kind)
+{
+	return kind_names[kind];
+}
+
+category_id perl_category(struct perl *perl, const char *domain, const char *kind, const char *detail,
+			  enum fh_state state)
+{
+	return ledger_category(perl->target->ledger,
+			       &(struct category){ .domain = domain, .kind = kind, .detail = detail, .state = state });
+}
+
+category_id perl_owner_category(struct perl *perl, uint32_t owner, enum part part)
+{
+	category_id *place = &perl->owners.items[owner].parts[part];
+	const char *detail = perl->owners.items[owner].detail;
+
+	if (*place)
+		return *place;
+	if (part < PART_BODY) /* a value's kind is no detail of itself */
+		*place = perl_category(perl, "perl", kind_names[part], owner < SV_KINDS ? "" : detail, FH_LIVE);
+	else
+		*place = perl_category(perl, "perl", part_names[part - PART_BODY].kind, detail,
+				       part_names[part - PART_BODY].state);
+	return *place;
+}
+
+bool perl_claimable(struct perl *perl, uint64_t data, struct block *ret)
+{
+	const struct category *c;
+
+	if (data < PAGE || !ledger_find(perl->target->ledger, data, ret))
+		return false;
+	c = ledger_category_of(perl->target->ledger, ret->category);
+	return c->unknown && c->state == FH_LIVE && data == ret->start + c->head;
+}
+
+/* Renaming keeps how many bytes of the allocator's come before the data. */
+static category_id with_head(struct perl *perl, category_id category, const struct block *block)
+{
+	struct category c = *ledger_category_of(perl->target->ledger, category);
+	uint8_t head = ledger_category_of(perl->target->ledger, block->category)->head;
+
+	if (c.head == head)
+		return category;
+	c.head = head;
+	return ledger_category(perl->target->ledger, &c);
+}
+
+bool perl_claim(struct perl *perl, uint64_t data, category_id category, struct block *ret_block)
+{
+	struct block block;
+
+	if (!perl_claimable(perl, data, &block))
+		return false;
+	ledger_rename(perl->target->ledger, block.slot, with_head(perl, category, &block));
+	if (ret_block)
+		*ret_block = block;
+	return true;
+}
+
+bool perl_claim_as(struct perl *perl, uint64_t data, const char *kind, const char *detail)
+{
+	struct block block;
+
+	if (!perl_claimable(perl, data, &block))
+		return false;
+	ledger_name(perl->target->ledger, &block, "perl", kind, detail);
+	return true;
+}
+
+#define SLACK_MOST_ROUNDING 32u /* malloc rounds up; that is no slack of perl's */
+
+bool perl_claim_used(struct perl *perl, uint64_t data, uint64_t used, category_id category, category_id slack)
+{
+	struct block block;
+	uint64_t at = data + ((used + 7) & ~UINT64_C(7));
+
+	if (!perl_claim(perl, data, category, &block))
+		return false;
+	if (at < data || at + SLACK_MOST_ROUNDING > block.end)
+		return true;
+	if (!vec_push(&perl->splits, (struct split){ block.start, at, block.end, with_head(perl, category, &block), slack }))
+		perl->target->ledger->no_memory = true;
+	return true;
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Subs: their pads, the names of their variables, and their ops, which lie in slabs. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "runtime/perl/internal.h"
+
+#define MOST_DEPTH 16777216 /* pads of one sub: one for each level that it recursed to */
+#define MOST_NAMES 1048576
+#define MOST_SLABS 1048576u /* of one sub */
+#define MOST_OPS 512u	    /* kinds of ops; op_type has 9 bits */
+#define OP_NAME_LEN 32
+#define OP_HEADER 40u /* struct op, which all ops begin with */
+#define SLOT_MOST 64u /* an op is not larger, in words */
+
+/* ---- pads ----------------------------------------------------------------------- */
+
+static void walk_padnames(struct perl *perl, uint64_t list)
+{
+	struct source *source = perl->target->source;
+	int alloc = layout_offset(&perl->layout, "padnamelist", "xpadnl_alloc");
+	int fill = layout_offset(&perl->layout, "padnamelist", "xpadnl_fill");
+	uint64_t names, n, name;
+
+	if (alloc < 0 || fill < 0 || !perl_claim_as(perl, list, "pad", "names") ||
+	    !source_u64(source, list + (uint64_t)alloc, &names) || !source_u64(source, list + (uint64_t)fill, &n) ||
+	    n > MOST_NAMES)
+		return;
+	perl_claim_as(perl, names, "pad", "names");
+	for (uint64_t i = 0; i <= n; i++)
+		if (source_u64(source, names + 8 * i, &name) && name)
+			perl_claim_as(perl, name, "pad", "name");
+}
+
+static void walk_pad(struct perl *perl, uint64_t pad)
+{
+	struct sv sv;
+
+	if (sv_at(perl, pad, &sv) && sv_is(&sv, SV_ARRAY))
+		perl_claim_as(perl, sv_word(perl, &sv, perl->o->xav_alloc), "pad", "values");
+}
+
+static void walk_padlist(struct perl *perl, uint64_t list)
+{
+	struct source *source = perl->target->source;
+	int at = layout_offset(&perl->layout, "padlist", "xpadl_arr");
+	int max_at = layout_offset(&perl->layout, "padlist", "xpadl_max");
+	uint64_t pads, max, pad;
+
+	if (at < 0 || max_at < 0 || !perl_claim_as(perl, list, "pad", "list") || !source_u64(source, list + (uint64_t)at, &pads) ||
+	    !source_u64(source, list + (uint64_t)max_at, &max) || max > MOST_DEPTH)
+		return;
+	perl_claim_as(perl, pads, "pad", "list");
+	if (source_u64(source, pads, &pad) && pad)
+		walk_padnames(perl, pad);
+	for (uint64_t i = 1; i <= max; i++)
+		if (source_u64(source, pads + 8 * i, &pad) && pad)
+			walk_pad(perl, pad);
+}
+
+/* ---- ops ---------------------------------------------------------------------------- */
+
+struct ops {
+	struct perl *perl;
+	const char *names[MOST_OPS];	/* NULL: not asked for yet */
+	category_id categories[MOST_OPS]; /* 0: not asked for yet */
+	uint64_t name_table;
+	int opslab_next, opslab_head, opslab_size, opslab_free_space, opslab_slots, opslot_size, opslot_offset, opslot_op;
+	int op_type;
+	uint32_t corrupt; /* slabs */
+	uint64_t corrupt_at;
+};
+
+static const char *op_name(struct ops *ops, uint32_t type)
+{
+	struct source *source = ops->perl->target->source;
+	char text[OP_NAME_LEN];
+	uint64_t at;
+
+	if (ops->names[type])
+		return ops->names[type];
+	if (!ops->name_table || !source_u64(source, ops->name_table + 8 * (uint64_t)type, &at) ||
+	    !source_string(source, at, text, sizeof(text)))
+		snprintf(text, sizeof(text), "%u", type);
+	return ops->names[type] = strings_add(source->strings, text);
+}
+
+static category_id op_category(struct ops *ops, uint32_t type)
+{
+	const char *name;
+
+	if (ops->categories[type])
+		return ops->categories[type];
+	name = op_name(ops, type);
+	if (name && strcmp(name, "freed") == 0)
+		return ops->categories[type] = perl_category(ops->perl, "perl arena", "free op", "", FH_FREE);
+	return ops->categories[type] = perl_category(ops->perl, "perl", "op", name ? name : "", FH_LIVE);
+}
+
+static bool ops_init(struct ops *ops, struct perl *perl)
+{
+	const struct layout *l = &perl->layout;
+
+	*ops = (struct ops){
+		.perl = perl,
+		.opslab_next = layout_offset(l, "opslab", "opslab_next"),
+		.opslab_head = layout_offset(l, "opslab", "opslab_head"),
+		.opslab_size = layout_offset(l, "opslab", "opslab_size"),
+		.opslab_free_space = layout_offset(l, "opslab", "opslab_free_space"),
+		.opslab_slots = layout_offset(l, "opslab", "opslab_slots"),
+		.opslot_size = layout_offset(l, "opslot", "opslot_size"),
+		.opslot_offset = layout_offset(l, "opslot", "opslot_offset"),
+		.opslot_op = layout_offset(l, "opslot", "opslot_op"),
+		.op_type = layout_offset(l, "op", "op_type"),
+	};
+	image_symbol(perl->target->images, (struct image *)perl->image, "PL_op_name", &ops->name_table, NULL);
+	return ops->opslab_next >= 0 && ops->opslab_head >= 0 && ops->opslab_slots >= 0 && ops->opslot_op >= 0 &&
+	       ops->op_type >= 0;
+}
+
+/* Pointers in an op to memory of its own: names of files, masks of warnings, hints, tables of tr///. */
+static void walk_op_data(struct ops *ops, uint64_t op, uint32_t bytes, const char *name)
+{
+	uint64_t word;
+
+	for (uint32_t at = OP_HEADER; at + 8 <= bytes; at += 8)
+		if (source_u64(ops->perl->target->source, op + at, &word) && word >= PAGE)
+			for (uint32_t before = 0; before <= 16; before += 8)
+				if (perl_claim_as(ops->perl, word - before, "op data", name))
+					break;
+}
+
+static uint16_t half(const uint8_t *bytes, int offset)
+{
+	uint16_t value;
+
+	memcpy(&value, bytes + offset, 2);
+	return value;
+}
+
+/* Which address the offsets in slots count from: the slab, or its first slot. */
+static uint64_t slot_base(struct ops *ops, uint64_t slab, uint64_t first)
+{
+	uint64_t slots = slab + (uint64_t)ops->opslab_slots;
+	uint8_t header[16];
+
+	if (!source_read(ops->perl->target->source, first, header, (size_t)ops->opslot_op))
+		return 0;
+	if (first == slots + 8 * (uint64_t)half(header, ops->opslot_offset))
+		return slots;
+	return first == slab + 8 * (uint64_t)half(header, ops->opslot_offset) ? slab : 0;
+}
+
+static void carve_slab(struct ops *ops, uint64_t slab, const struct block *block, uint32_t words, uint32_t unused)
+{
+	struct perl *perl = ops->perl;
+	struct ledger *ledger = perl->target->ledger;
+	category_id header = perl_category(perl, "perl arena", "arena header", "ops", FH_OVERHEAD);
+	category_id freed = perl_category(perl, "perl arena", "free op", "", FH_FREE);
+	uint64_t slots = slab + (uint64_t)ops->opslab_slots, end = slots + 8 * (uint64_t)words;
+	uint64_t at = slots + 8 * (uint64_t)unused;
+	uint64_t base = slot_base(ops, slab, at);
+
+	ledger_carve_begin(ledger, block->start, block->end);
+	ledger_carve_add(ledger, block->start, header);
+	if (unused)
+		ledger_carve_add(ledger, slots, freed);
+	while (base && at + OP_HEADER + (uint64_t)ops->opslot_op <= end) {
+		uint8_t bytes[OP_HEADER + 16];
+		uint32_t size, type;
+
+		if (!source_read(perl->target->source, at, bytes, OP_HEADER + (size_t)ops->opslot_op))
+			break;
+		size = half(bytes, ops->opslot_size);
+		if (size < (OP_HEADER + (uint32_t)ops->opslot_op) / 8 || size > SLOT_MOST ||
+		    base + 8 * (uint64_t)half(bytes, ops->opslot_offset) != at)
+			break;
+		type = half(bytes, ops->opslot_op + ops->op_type) & (MOST_OPS - 1);
+		ledger_carve_add(ledger, at, op_category(ops, type));
+		if (op_category(ops, type) != freed)
+			walk_op_data(ops, at + (uint64_t)ops->opslot_op, 8 * size - (uint32_t)ops->opslot_op, op_name(ops, type));
+		at += 8 * (uint64_t)size;
+	}
+	if (at < end && base) { /* broken off: what is left is not known */
+		if (!ops->corrupt++)
+			ops->corrupt_at = at;
+		ledger_carve_add(ledger, at, perl_category(perl, "perl arena", "op slab", "corrupt", FH_LIVE));
+	} else if (end < block->end) {
+		ledger_carve_add(ledger, end, header);
+	}
+	ledger_carve_end(ledger);
+}
+
+static void walk_slab(struct ops *ops, uint64_t slab)
+{
+	struct perl *perl = ops->perl;
+	struct source *source = perl->target->source;
+	category_id whole = perl_category(perl, "perl arena", "op slab", "", FH_LIVE);
+	uint8_t size[2], unused[2];
+	struct block block;
+
+	if (!perl_claim(perl, slab, whole, &block) || ops->opslab_size < 0 || ops->opslab_free_space < 0 || ops->opslot_size < 0)
+		return;
+	if (source_read(source, slab + (uint64_t)ops->opslab_size, size, 2) &&
+	    source_read(source, slab + (uint64_t)ops->opslab_free_space, unused, 2) &&
+	    slab + (uint64_t)ops->opslab_slots + 8 * (uint64_t)half(size, 0) <= block.end + 8)
+		carve_slab(ops, slab, &block, half(size, 0), half(unused, 0));
+}
+
+/* The head of the chain of slabs that an op lies in; 0 when it lies in none. */
+static uint64_t head_slab(struct ops *ops, uint64_t op)
+{
+	struct source *source = ops->perl->target->source;
+	uint64_t slot = op - (uint64_t)ops->opslot_op, head;
+	uint8_t header[16];
+	struct block block;
+
+	/* The block of malloc's that holds it is the slab: its header tells the chain, and must agree. */
+	if (!ledger_find(ops->perl->target->ledger, op, &block))
+		return 0;
+	block.start += ledger_category_of(ops->perl->target->ledger, block.category)->head;
+	if (!source_read(source, slot, header, (size_t)ops->opslot_op) ||
+	    !source_u64(source, block.start + (uint64_t)ops->opslab_head, &head))
+		return 0;
+	if (slot_base(ops, block.start, slot) == 0)
+		return 0;
+	return head;
+}
+
+void code_walk_ops(struct perl *perl, uint64_t op)
+{
+	struct ops *ops = perl->ops;
+	uint64_t slab;
+
+	if (!ops || op < PAGE)
+		return;
+	slab = head_slab(ops, op);
+	for (uint32_t n = 0; slab && n < MOST_SLABS; n++) {
+		if (hashmap_get(&perl->slabs, slab))
+			return;
+		if (!hashmap_put(&perl->slabs, slab, 1)) {
+			perl->target->ledger->no_memory = true;
+			return;
+		}
+		walk_slab(ops, slab);
+		if (!source_u64(perl->target->source, slab + (uint64_t)ops->opslab_next, &slab))
+			return;
+	}
+}
+
+/* ---- subs -------------------------------------------------------------------------------- */
+
+static void name_code(struct perl *perl, const struct sv *code)
+{
+	char name[600];
+	category_id category;
+
+	if (!sv_is(code, SV_CODE) || !code_name(perl, code, name, sizeof(name)))
+		return;
+	category = perl_category(perl, "perl", "code", name, FH_LIVE);
+	if (!hashmap_put(&perl->heads, code->address, category))
+		perl->target->ledger->no_memory = true;
+}
+
+void code_walk(struct perl *perl, const struct sv *code)
+{
+	uint32_t flags = sv_half(perl, code, perl->o->xcv_flags);
+
+	name_code(perl, code);
+	perl_claim_as(perl, sv_word(perl, code, perl->o->xcv_file), "op data", "file name");
+	if (flags & perl->bits->cv_xsub)
+		return;
+	walk_padlist(perl, sv_word(perl, code, perl->o->xcv_padlist));
+	code_walk_ops(perl, sv_word(perl, code, perl->o->xcv_root));
+	code_walk_ops(perl, sv_word(perl, code, perl->o->xcv_start));
+}
+
+void code_report(struct perl *perl)
+{
+	if (perl->ops && perl->ops->corrupt)
+		target_damaged(perl->target, "perl %s: %" PRIu32 " op slabs are corrupt, or were being changed, the first at 0x%" PRIx64,
+			       perl->full_version, perl->ops->corrupt, perl->ops->corrupt_at);
+}
+
+bool code_init(struct perl *perl)
+{
+	struct ops *ops = malloc(sizeof(*ops));
+
+	if (!ops)
+		return false;
+	if (ops_init(ops, perl))
+		perl->ops = ops;
+	else
+		free(ops);
+	return true;
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Interpreters, by structure: a block of malloc's as large as struct interpreter is in some version, whose chain of
+ * arenas holds as many live heads as its own sv_count says. So the one of a thread that has ended and that of
+ * threads::shared are found like the one that runs. A perl without threads has one, whose variables are symbols.
+ */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "runtime/perl/internal.h"
+
+#define MOST_INTERPRETERS 4096u
+#define MALLOC_ROUNDING 40u /* a chunk's data can be that much larger than what was asked for */
+
+uint64_t perl_variable(struct perl *perl, const char *name)
+{
+	char symbol[80];
+	uint64_t address;
+	int offset;
+
+	if (perl->address) {
+		offset = layout_offset(&perl->layout, "interpreter", name);
+		return offset < 0 ? 0 : perl->address + (uint64_t)offset;
+	}
+	snprintf(symbol, sizeof(symbol), "PL_%s", name);
+	return image_symbol(perl->target->images, (struct image *)perl->image, symbol, &address, NULL) ? address : 0;
+}
+
+uint64_t perl_pointer(struct perl *perl, const char *name)
+{
+	uint64_t at = perl_variable(perl, name), value;
+
+	return at && source_u64(perl->target->source, at, &value) ? value : 0;
+}
+
+/* ---- which version ---------------------------------------------------------------- */
+
+/* The value of a key in a small hash, through its buckets. */
+static bool hash_value(struct perl *perl, const struct sv *hash, const char *key, struct sv *ret)
+{
+	struct source *source = perl->target->source;
+	uint64_t max = sv_word(perl, hash, perl->o->xhv_max), he, hek, value;
+	char name[64];
+
+	for (uint64_t i = 0; hash->u && i <= max && i < 1024; i++) {
+		if (!source_u64(source, hash->u + 8 * i, &he))
+			return false;
+		for (int n = 0; he && n < 64; n++) {
+			if (!source_u64(source, he + (uint64_t)perl->o->he_hek, &hek) ||
+			    !source_u64(source, he + (uint64_t)perl->o->he_val, &value))
+				return false;
+			if (hek_string(perl, hek, name, sizeof(name)) && strcmp(name, key) == 0)
+				return sv_at(perl, value, ret);
+			if (!source_u64(source, he + (uint64_t)perl->o->he_next, &he))
+				return false;
+		}
+	}
+	return false;
+}
+
+/* PL_patchlevel: "v5.36.0", or a version object with that as `original`. Empty while perl only starts. */
+static void read_version(struct perl *perl, char version[24])
+{
+	struct sv sv, hash;
+	char text[24];
+
+	version[0] = '\0';
+	if (!sv_at(perl, perl_pointer(perl, "patchlevel"), &sv))
+		return;
+	if (sv.flags & perl->bits->rok && (!sv_at(perl, sv.u, &hash) || !sv_is(&hash, SV_HASH) ||
+					   !hash_value(perl, &hash, "original", &sv)))
+		return;
+	if (sv_string(perl, &sv, text, sizeof(text)) && text[0] == 'v' && isdigit((unsigned char)text[1]))
+		memmove(version, text + 1, strlen(text));
+}
+
+/* Whether "5.36.0" is of the series "5.36". */
+static bool is_of_series(const char *version, const char *series)
+{
+	size_t len = strlen(series);
+
+	return strncmp(version, series, len) == 0 && !isdigit((unsigned char)version[len]);
+}
+
+/* ---- one candidate ------------------------------------------------------------------- */
+
+enum verdict {
+	NO_PERL,
+	OTHER_COUNT, /* it is one, but its heads are not as many as it says */
+	IS_PERL,
+};
+
+/* A head more or less is one that is being made or given back just now, which is two steps. */
+static bool counts_agree(const struct perl *perl)
+{
+	return perl->live + 1 >= perl->sv_count && perl->live <= perl->sv_count + 1;
+}
+
+static enum verdict try_layout(struct perl *perl, const struct perl_facts *facts)
+{
+	struct sv stash;
+	char version[24], name[8];
+
+	perl->layout = facts->layout;
+	perl->o = &facts->o;
+	perl->bits = &facts->bits;
+	perl->bodies = facts->bodies;
+	perl->version = facts->layout.facts[0].version;
+	perl->flavour = facts->layout.facts[0].flavour;
+	perl->arenas.len = 0;
+	perl->sv_count = perl_pointer(perl, "sv_count");
+	if (!perl->sv_count || perl->sv_count > perl->target->source->os_virtual / HEAD_SIZE)
+		return NO_PERL;
+	read_version(perl, version);
+	if (version[0] ? !is_of_series(version, perl->version) :
+			 !sv_at(perl, perl_pointer(perl, "strtab"), &stash) || !sv_is(&stash, SV_HASH))
+		return NO_PERL;
+	if (sv_at(perl, perl_pointer(perl, "defstash"), &stash) &&
+	    (!sv_is(&stash, SV_HASH) ||
+	     (package_name(perl, stash.address, name, sizeof(name)) && strcmp(name, "main") != 0)))
+		return NO_PERL;
+	snprintf(perl->full_version, sizeof(perl->full_version), "%s", version[0] ? version : perl->version);
+	if (!perl_arenas_count(perl))
+		return NO_PERL;
+	return counts_agree(perl) ? IS_PERL : OTHER_COUNT;
+}
+
+static struct perl *perl_create(struct target *target, const struct image *image, uint64_t address)
+{
+	struct perl *perl = calloc(1, sizeof(*perl));
+
+	if (!perl)
+		return NULL;
+	perl->target = target;
+	perl->image = image;
+	perl->address = address;
+	return perl;
+}
+
+/* Tries the layouts on a candidate; adds it when one of them agrees. */
+static struct fh_error *try_candidate(struct perl_state *state, const struct image *image, uint64_t address,
+				      uint64_t room, const char *flavour)
+{
+	struct perl *perl = perl_create(state->target, image, address);
+	enum verdict verdict = NO_PERL;
+
+	if (!perl)
+		return error_no_memory();
+	for (size_t i = 0; i < state->facts.len && verdict == NO_PERL; i++) {
+		const struct layout *layout = &state->facts.items[i]->layout;
+		uint32_t size = layout_size(layout, "interpreter");
+
+		if (strcmp(layout->facts[0].flavour, flavour) == 0 &&
+		    (!address || !room || (size && size <= room && size + MALLOC_ROUNDING > room)))
+			verdict = try_layout(perl, state->facts.items[i]);
+	}
+	if (verdict == OTHER_COUNT)
+		target_damaged(state->target,
+			       "perl %s at 0x%" PRIx64 ": it says %" PRIu64 " values and has %" PRIu64
+			       "; it is corrupt, or was being changed, and is not looked into",
+			       perl->full_version, address, perl->sv_count, perl->live);
+	perl->number = (uint32_t)state->list.len;
+	if (verdict == IS_PERL && vec_push(&state->list, perl))
+		return NULL;
+	vec_free(&perl->arenas);
+	free(perl);
+	return verdict == IS_PERL ? error_no_memory() : NULL;
+}
+
+/* ---- all of them ------------------------------------------------------------------------ */
+
+static struct fh_error *load_layouts(struct perl_state *state)
+{
+	struct layout layout;
+
+	for (size_t i = 0; layout_nth("perl", i, &layout); i++) {
+		struct perl_facts *facts = malloc(sizeof(*facts));
+
+		if (!facts || !perl_resolve(&layout, facts) || !vec_push(&state->facts, facts)) {
+			free(facts);
+			if (!facts)
+				return error_no_memory();
+		}
+	}
+	return NULL;
+}
+
+static bool may_be_size(const struct perl_state *state, uint64_t room)
+{
+	for (size_t i = 0; i < state->facts.len; i++) {
+		uint32_t size = layout_size(&state->facts.items[i]->layout, "interpreter");
+
+		if (size && size <= room && size + MALLOC_ROUNDING > room)
+			return true;
+	}
+	return false;
+}
+
+static struct fh_error *search_blocks(struct perl_state *state, const struct image *image)
+{
+	struct ledger *ledger = state->target->ledger;
+	struct ledger_cursor cursor = { 0 };
+	struct block block;
+
+	while (ledger_next(ledger, &cursor, &block) && state->list.len < MOST_INTERPRETERS) {
+		const struct category *c = ledger_category_of(ledger, block.category);
+		uint64_t data = block.start + c->head, room = block.end + 8 - data;
+
+		if (c->unknown && c->state == FH_LIVE && may_be_size(state, room))
+			TRY(try_candidate(state, image, data, room, "threaded"));
+	}
+	return NULL;
+}
+
+struct fh_error *perl_find(struct perl_state *state)
+{
+	struct images *images = state->target->images;
+	uint64_t address;
+	const struct image *image = images_with_symbol(images, "PL_op_name", &address);
+
+	if (!image)
+		return NULL;
+	TRY(load_layouts(state));
+	if (image_symbol(images, (struct image *)image, "PL_sv_arenaroot", &address, NULL))
+		TRY(try_candidate(state, image, 0, 0, "unthreaded"));
+	else
+		TRY(search_blocks(state, image));
+	if (!state->list.len)
+		source_warn(state->target->source,
+			    "%s is perl, of a version that is not known, or it has not started yet: its memory is shown as "
+			    "blocks of malloc", image->path);
+	return NULL;
+}

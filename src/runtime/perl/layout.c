@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A layout of layouts/perl.def as numbers that are quick to get at. */
+#include "runtime/perl/internal.h"
+
+struct wanted_offset {
+	size_t place; /* in struct perl_offsets */
+	const char *structure, *field;
+	bool needed;
+};
+
+#define WANT(member, structure, field, needed) { offsetof(struct perl_offsets, member), structure, field, needed }
+
+static const struct wanted_offset wanted_offsets[] = {
+	WANT(xmg_stash, "xpvmg", "xmg_stash", true),
+	WANT(xmg_magic, "xpvmg", "xmg_u", true),
+	WANT(xpv_cur, "xpv", "xpv_cur", true),
+	WANT(xpv_len, "xpv", "xpv_len_u", true),
+	WANT(xav_alloc, "xpvav", "xav_alloc", true),
+	WANT(xav_fill, "xpvav", "xav_fill", true),
+	WANT(xav_max, "xpvav", "xav_max", true),
+	WANT(xhv_max, "xpvhv", "xhv_max", true),
+	WANT(xhv_keys, "xpvhv", "xhv_keys", true),
+	WANT(xhv_aux, "xpvhv_with_aux", "xhv_aux", false),
+	WANT(aux_name, "xpvhv_aux", "xhv_name_u", true),
+	WANT(aux_name_count, "xpvhv_aux", "xhv_name_count", true),
+	WANT(aux_backreferences, "xpvhv_aux", "xhv_backreferences", true),
+	WANT(aux_mro_meta, "xpvhv_aux", "xhv_mro_meta", true),
+	WANT(xgv_stash, "xpvgv", "xnv_u", true),
+	WANT(xgv_namehek, "xpvgv", "xiv_u", true),
+	WANT(xcv_stash, "xpvcv", "xcv_stash", true),
+	WANT(xcv_root, "xpvcv", "xcv_root_u", true),
+	WANT(xcv_start, "xpvcv", "xcv_start_u", true),
+	WANT(xcv_gv, "xpvcv", "xcv_gv_u", true),
+	WANT(xcv_file, "xpvcv", "xcv_file", true),
+	WANT(xcv_padlist, "xpvcv", "xcv_padlist_u", true),
+	WANT(xcv_outside, "xpvcv", "xcv_outside", true),
+	WANT(xcv_flags, "xpvcv", "xcv_flags", true),
+	WANT(xcv_depth, "xpvcv", "xcv_depth", true),
+	WANT(gp_sv, "gp", "gp_sv", true),
+	WANT(gp_io, "gp", "gp_io", true),
+	WANT(gp_cv, "gp", "gp_cv", true),
+	WANT(gp_hv, "gp", "gp_hv", true),
+	WANT(gp_av, "gp", "gp_av", true),
+	WANT(gp_form, "gp", "gp_form", true),
+	WANT(gp_egv, "gp", "gp_egv", true),
+	WANT(gp_refcnt, "gp", "gp_refcnt", true),
+	WANT(he_next, "he", "hent_next", true),
+	WANT(he_hek, "he", "hent_hek", true),
+	WANT(he_val, "he", "he_valu", true),
+	WANT(hek_len, "hek", "hek_len", true),
+	WANT(hek_key, "hek", "hek_key", true),
+	WANT(shared_hek, "shared_he", "shared_he_hek", true),
+	WANT(mg_next, "magic", "mg_moremagic", true),
+	WANT(mg_virtual, "magic", "mg_virtual", true),
+	WANT(mg_type, "magic", "mg_type", true),
+	WANT(mg_flags, "magic", "mg_flags", true),
+	WANT(mg_len, "magic", "mg_len", true),
+	WANT(mg_obj, "magic", "mg_obj", true),
+	WANT(mg_ptr, "magic", "mg_ptr", true),
+	WANT(cop_line, "cop", "cop_line", true),
+	WANT(cop_file, "cop", "cop_file", false),
+};
+
+static const struct {
+	const char *name;
+	enum sv_kind kind;
+	const char *structure; /* of the body; NULL: none */
+	bool pv, magic;
+} types[] = {
+	{ "SVt_NULL", SV_SCALAR, NULL, false, false },
+	{ "SVt_IV", SV_SCALAR, NULL, false, false },
+	{ "SVt_NV", SV_SCALAR, NULL, false, false },
+	{ "SVt_PV", SV_SCALAR, "xpv", true, false },
+	{ "SVt_INVLIST", SV_INVLIST, "xpvinvlist", true, false },
+	{ "SVt_PVIV", SV_SCALAR, "xpviv", true, false },
+	{ "SVt_PVNV", SV_SCALAR, "xpvnv", true, false },
+	{ "SVt_PVMG", SV_SCALAR, "xpvmg", true, true },
+	{ "SVt_REGEXP", SV_REGEXP, "regexp", true, true },
+	{ "SVt_PVGV", SV_GLOB, "xpvgv", false, true },
+	{ "SVt_PVLV", SV_LVALUE, "xpvlv", true, true },
+	{ "SVt_PVAV", SV_ARRAY, "xpvav", false, true },
+	{ "SVt_PVHV", SV_HASH, "xpvhv", false, true },
+	{ "SVt_PVCV", SV_CODE, "xpvcv", true, true },
+	{ "SVt_PVFM", SV_FORMAT, "xpvfm", true, true },
+	{ "SVt_PVIO", SV_IO, "xpvio", false, true },
+	{ "SVt_PVOBJ", SV_OBJECT, "xpvobj", false, true },
+};
+
+uint32_t perl_constant(const struct layout *layout, const char *name, uint32_t otherwise)
+{
+	const struct layout_fact *fact = layout_field(layout, "const", name);
+
+	return fact ? fact->size : otherwise;
+}
+
+/* Bodies of the smaller types are allocated from xpv_cur on (bodies_by_type[] in sv_inline.h, before 5.36 in sv.c). */
+static bool starts_at_cur(const char *type)
+{
+	return strcmp(type, "SVt_PV") == 0 || strcmp(type, "SVt_PVIV") == 0 || strcmp(type, "SVt_PVNV") == 0 ||
+	       strcmp(type, "SVt_INVLIST") == 0;
+}
+
+static void resolve_bodies(const struct layout *layout, struct perl_facts *facts)
+{
+	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
+		uint32_t number = perl_constant(layout, types[i].name, SVT_MOST);
+		struct sv_body *body;
+
+		if (number >= SVT_MOST)
+			continue;
+		body = &facts->bodies[number];
+		*body = (struct sv_body){ .kind = types[i].kind, .pv = types[i].pv, .magic = types[i].magic, .known = true };
+		if (!types[i].structure)
+			continue;
+		body->size = layout_size(layout, types[i].structure);
+		body->offset = starts_at_cur(types[i].name) ? (uint32_t)facts->o.xpv_cur : 0;
+		if (body->size > body->offset)
+			body->size -= body->offset;
+	}
+}
+
+static void resolve_bits(const struct layout *layout, struct sv_bits *bits)
+{
+	const struct {
+		uint32_t *place;
+		const char *name;
+	} wanted[] = {
+		{ &bits->object, "SVs_OBJECT" },     { &bits->rok, "SVf_ROK" },		  { &bits->pok, "SVf_POK" },
+		{ &bits->iok, "SVf_IOK" },	     { &bits->ook, "SVf_OOK" },		  { &bits->cow, "SVf_IsCOW" },
+		{ &bits->hasaux, "SVphv_HASAUX" },   { &bits->sharekeys, "SVphv_SHAREKEYS" },
+		{ &bits->protect, "SVf_PROTECT" },   { &bits->readonly, "SVf_READONLY" }, { &bits->temp, "SVs_TEMP" },
+		{ &bits->padtmp, "SVs_PADTMP" },     { &bits->utf8, "SVf_UTF8" },	  { &bits->weakref, "SVprv_WEAKREF" },
+		{ &bits->cv_xsub, "CVf_ISXSUB" },    { &bits->cv_named, "CVf_NAMED" },	  { &bits->cv_anon, "CVf_ANON" },
+		{ &bits->cv_const, "CVf_CONST" },    { &bits->cv_slabbed, "CVf_SLABBED" }, { &bits->cv_clone, "CVf_CLONE" },
+		{ &bits->cv_weakoutside, "CVf_WEAKOUTSIDE" },
+	};
+
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++)
+		*wanted[i].place = perl_constant(layout, wanted[i].name, 0);
+	if (!bits->hasaux)
+		bits->hasaux = bits->ook;
+}
+
+bool perl_resolve(const struct layout *layout, struct perl_facts *ret)
+{
+	*ret = (struct perl_facts){ .layout = *layout };
+	for (size_t i = 0; i < sizeof(wanted_offsets) / sizeof(*wanted_offsets); i++) {
+		const struct wanted_offset *w = &wanted_offsets[i];
+		int offset = layout_offset(layout, w->structure, w->field);
+
+		if (offset < 0 && w->needed)
+			return false;
+		memcpy((char *)&ret->o + w->place, &offset, sizeof(offset));
+	}
+	ret->o.he_size = layout_size(layout, "he");
+	ret->o.aux_size = layout_size(layout, "xpvhv_aux");
+	ret->o.hash_with_aux_size = layout_size(layout, "xpvhv_with_aux");
+	ret->o.gp_size = layout_size(layout, "gp");
+	ret->o.magic_size = layout_size(layout, "magic");
+	resolve_bodies(layout, ret);
+	resolve_bits(layout, &ret->bits);
+	return ret->o.he_size && ret->o.gp_size && ret->o.magic_size && ret->bits.object && ret->bits.rok && ret->bits.pok;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/perl/perl.h"
+
+#include <stdlib.h>
+
+#include "runtime/perl/internal.h"
+
+static void perl_destroy(struct perl *perl)
+{
+	vec_free(&perl->arenas);
+	vec_free(&perl->body_arenas);
+	vec_free(&perl->marks);
+	vec_free(&perl->splits);
+	vec_free(&perl->owners);
+	hashmap_deinit(&perl->stashes);
+	hashmap_deinit(&perl->slabs);
+	hashmap_deinit(&perl->heads);
+	free(perl->ops);
+	free(perl);
+}
+
+static void destroy(void *opaque)
+{
+	struct perl_state *state = opaque;
+
+	for (size_t i = 0; i < state->list.len; i++)
+		perl_destroy(state->list.items[i]);
+	for (size_t i = 0; i < state->facts.len; i++)
+		free(state->facts.items[i]);
+	vec_free(&state->list);
+	vec_free(&state->facts);
+	free(state);
+}
+
+static struct fh_error *probe(struct target *target, void **ret_state)
+{
+	struct perl_state *state = calloc(1, sizeof(*state));
+	struct fh_error *error;
+
+	if (!state)
+		return error_no_memory();
+	state->target = target;
+	error = perl_find(state);
+	if (error || !state->list.len) {
+		destroy(state);
+		return error;
+	}
+	*ret_state = state;
+	return NULL;
+}
+
+/* "perl 5.36.0", "perl 5.36.0, 5 interpreters". */
+static const char *describe(struct target *target, void *opaque)
+{
+	struct perl_state *state = opaque;
+	const char *version = state->list.items[0]->full_version;
+
+	if (state->list.len == 1)
+		return strings_format(target->source->strings, "perl %s", version);
+	return strings_format(target->source->strings, "perl %s, %zu interpreters", version, state->list.len);
+}
+
+static struct fh_error *carve_interpreter(struct perl *perl)
+{
+	for (enum sv_kind kind = 0; kind < SV_KINDS; kind++)
+		if (!vec_push(&perl->owners, (struct owner){ .detail = sv_kind_name(kind) }))
+			return error_no_memory();
+	TRY(perl_arenas_find(perl));
+	if (!code_init(perl))
+		return error_no_memory();
+	interpreter_walk(perl);
+	values_walk(perl);
+	interpreter_walk_rest(perl);
+	code_report(perl);
+	return perl_arenas_carve(perl);
+}
+
+static struct fh_error *carve(struct target *target, void *opaque)
+{
+	struct perl_state *state = opaque;
+
+	for (size_t i = 0; i < state->list.len; i++) {
+		target_progress(target, "perl", (double)i / (double)state->list.len);
+		TRY(carve_interpreter(state->list.items[i]));
+	}
+	return NULL;
+}
+
+static struct fh_error *classify(struct target *target, void *opaque)
+{
+	(void)target;
+	(void)opaque; /* all was named as it was carved */
+	return NULL;
+}
+
+const struct runtime perl_runtime = {
+	.name = "perl",
+	.title = "Perl 5.22 to 5.42",
+	.probe = probe,
+	.describe = describe,
+	.carve = carve,
+	.classify = classify,
+	.destroy = destroy,
+};
