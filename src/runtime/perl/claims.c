@@ -100,3 +100,55 @@ bool perl_claim_used(struct perl *perl, uint64_t data, uint64_t used, category_i
 		perl->target->ledger->no_memory = true;
 	return true;
 }
+
+/* ---- memory of C code ------------------------------------------------------------------ */
+
+#define REACH_MOST_BYTES 65536u /* of a block that are looked through */
+#define REACH_MOST_BLOCKS 1048576u
+
+struct reached {
+	uint64_t data, end;
+	uint32_t depth;
+};
+
+typedef VEC(struct reached) reached_list;
+
+static void reach(struct perl *perl, const struct reached *from, const char *kind, const char *detail, reached_list *list)
+{
+	uint64_t word;
+
+	for (uint64_t at = from->data; at + 8 <= from->end && at - from->data < REACH_MOST_BYTES; at += 8) {
+		struct block block;
+
+		if (!source_u64(perl->target->source, at, &word) || !perl_claimable(perl, word, &block))
+			continue;
+		ledger_name(perl->target->ledger, &block, "perl", kind, detail);
+		if (from->depth > 1 && list->len < REACH_MOST_BLOCKS &&
+		    !vec_push(list, (struct reached){ word, block.end, from->depth - 1 }))
+			perl->target->ledger->no_memory = true;
+	}
+}
+
+void perl_claim_reached(struct perl *perl, uint64_t data, uint64_t end, uint32_t depth, const char *kind, const char *detail)
+{
+	reached_list list = { 0 };
+
+	reach(perl, &(struct reached){ data, end, depth }, kind, detail, &list);
+	for (size_t i = 0; i < list.len; i++) {
+		const struct reached from = list.items[i]; /* the list may move */
+
+		reach(perl, &from, kind, detail, &list);
+	}
+	vec_free(&list);
+}
+
+bool perl_claim_with(struct perl *perl, uint64_t data, uint32_t depth, const char *kind, const char *detail)
+{
+	struct block block;
+
+	if (!perl_claimable(perl, data, &block))
+		return false;
+	ledger_name(perl->target->ledger, &block, "perl", kind, detail);
+	perl_claim_reached(perl, data, block.end, depth, kind, detail);
+	return true;
+}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Subs: their pads, the names of their variables, and their ops, which lie in slabs. */
+#include <elf.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #define MOST_SLABS 1048576u /* of one sub */
 #define MOST_OPS 512u	    /* kinds of ops; op_type has 9 bits */
 #define OP_NAME_LEN 32
+#define OP_LINKS 16u  /* op_next and op_sibparent, which it begins with */
 #define OP_HEADER 40u /* struct op, which all ops begin with */
 #define SLOT_MOST 64u /* an op is not larger, in words */
 
@@ -61,13 +63,19 @@ static void walk_padlist(struct perl *perl, uint64_t list)
 
 /* ---- ops ---------------------------------------------------------------------------- */
 
+struct lone_op {
+	uint64_t address;
+	uint32_t bytes, type;
+};
+
 struct ops {
 	struct perl *perl;
 	const char *names[MOST_OPS];	/* NULL: not asked for yet */
 	category_id categories[MOST_OPS]; /* 0: not asked for yet */
 	uint64_t name_table;
-	int opslab_next, opslab_head, opslab_size, opslab_free_space, opslab_slots, opslot_size, opslot_offset, opslot_op;
-	int op_type;
+	int opslab_next, opslab_head, opslab_size, opslab_free_space, opslab_slots, opslab_freed, opslot_size, opslot_offset, opslot_op;
+	int op_type, op_ppaddr;
+	VEC(struct lone_op) lone; /* not walked yet */
 	uint32_t corrupt; /* slabs */
 	uint64_t corrupt_at;
 };
@@ -113,22 +121,12 @@ static bool ops_init(struct ops *ops, struct perl *perl)
 		.opslot_offset = layout_offset(l, "opslot", "opslot_offset"),
 		.opslot_op = layout_offset(l, "opslot", "opslot_op"),
 		.op_type = layout_offset(l, "op", "op_type"),
+		.op_ppaddr = layout_offset(l, "op", "op_ppaddr"),
+		.opslab_freed = layout_offset(l, "opslab", "opslab_freed"),
 	};
 	image_symbol(perl->target->images, (struct image *)perl->image, "PL_op_name", &ops->name_table, NULL);
 	return ops->opslab_next >= 0 && ops->opslab_head >= 0 && ops->opslab_slots >= 0 && ops->opslot_op >= 0 &&
-	       ops->op_type >= 0;
-}
-
-/* Pointers in an op to memory of its own: names of files, masks of warnings, hints, tables of tr///. */
-static void walk_op_data(struct ops *ops, uint64_t op, uint32_t bytes, const char *name)
-{
-	uint64_t word;
-
-	for (uint32_t at = OP_HEADER; at + 8 <= bytes; at += 8)
-		if (source_u64(ops->perl->target->source, op + at, &word) && word >= PAGE)
-			for (uint32_t before = 0; before <= 16; before += 8)
-				if (perl_claim_as(ops->perl, word - before, "op data", name))
-					break;
+	       ops->op_type >= 0 && ops->op_ppaddr >= 0;
 }
 
 static uint16_t half(const uint8_t *bytes, int offset)
@@ -137,6 +135,60 @@ static uint16_t half(const uint8_t *bytes, int offset)
 
 	memcpy(&value, bytes + offset, 2);
 	return value;
+}
+
+/* Whether the block at an address is an op that lies in no slab: its function is in a program or library. */
+static bool is_lone_op(struct ops *ops, uint64_t op, uint32_t *ret_type)
+{
+	uint8_t bytes[OP_HEADER];
+	uint64_t function;
+	const struct image_segment *segment;
+
+	if (!source_read(ops->perl->target->source, op, bytes, sizeof(bytes)))
+		return false;
+	memcpy(&function, bytes + ops->op_ppaddr, 8);
+	*ret_type = half(bytes, ops->op_type) & (MOST_OPS - 1);
+	return images_at(ops->perl->target->images, function, &segment) && segment->flags & PF_X;
+}
+
+/* Names the block that a word of an op points to: another op, or data of its own, such as names of files, masks of
+ * warnings, hints, tables of tr///. Some keep a count or a header before what is pointed to. */
+static void take_op_data(struct ops *ops, uint64_t pointer, const char *name, bool only_ops)
+{
+	struct perl *perl = ops->perl;
+	struct block block;
+	uint32_t before = 0, type;
+
+	while (!perl_claimable(perl, pointer - before, &block))
+		if (only_ops || (before += 8) > 16)
+			return;
+	if (!before && block.end - pointer >= OP_HEADER && is_lone_op(ops, pointer, &type)) {
+		perl_claim(perl, pointer, op_category(ops, type), NULL);
+		if (!vec_push(&ops->lone, (struct lone_op){ pointer, (uint32_t)(block.end + 8 - pointer), type }))
+			perl->target->ledger->no_memory = true;
+	} else if (!only_ops) {
+		perl_claim_with(perl, pointer - before, 1, "op data", name);
+	}
+}
+
+static void walk_op_words(struct ops *ops, uint64_t op, uint32_t bytes, const char *name)
+{
+	struct source *source = ops->perl->target->source;
+	uint64_t word;
+
+	for (uint32_t at = 0; at + 8 <= bytes; at += 8)
+		if ((at < OP_LINKS || at >= OP_HEADER) && source_u64(source, op + at, &word) && word >= PAGE)
+			take_op_data(ops, word, name, at < OP_LINKS);
+}
+
+/* Ops that were made outside of a slab, and those that they lead to. */
+static void walk_lone_ops(struct ops *ops)
+{
+	while (ops->lone.len) {
+		struct lone_op op = ops->lone.items[--ops->lone.len];
+
+		walk_op_words(ops, op.address, op.bytes < 8 * SLOT_MOST ? op.bytes : 8 * SLOT_MOST, op_name(ops, op.type));
+	}
 }
 
 /* Which address the offsets in slots count from: the slab, or its first slot. */
@@ -179,7 +231,7 @@ static void carve_slab(struct ops *ops, uint64_t slab, const struct block *block
 		type = half(bytes, ops->opslot_op + ops->op_type) & (MOST_OPS - 1);
 		ledger_carve_add(ledger, at, op_category(ops, type));
 		if (op_category(ops, type) != freed)
-			walk_op_data(ops, at + (uint64_t)ops->opslot_op, 8 * size - (uint32_t)ops->opslot_op, op_name(ops, type));
+			walk_op_words(ops, at + (uint64_t)ops->opslot_op, 8 * size - (uint32_t)ops->opslot_op, op_name(ops, type));
 		at += 8 * (uint64_t)size;
 	}
 	if (at < end && base) { /* broken off: what is left is not known */
@@ -199,9 +251,12 @@ static void walk_slab(struct ops *ops, uint64_t slab)
 	category_id whole = perl_category(perl, "perl arena", "op slab", "", FH_LIVE);
 	uint8_t size[2], unused[2];
 	struct block block;
+	uint64_t freed;
 
 	if (!perl_claim(perl, slab, whole, &block) || ops->opslab_size < 0 || ops->opslab_free_space < 0 || ops->opslot_size < 0)
 		return;
+	if (ops->opslab_freed >= 0 && source_u64(source, slab + (uint64_t)ops->opslab_freed, &freed))
+		perl_claim_as(perl, freed, "op data", "free list");
 	if (source_read(source, slab + (uint64_t)ops->opslab_size, size, 2) &&
 	    source_read(source, slab + (uint64_t)ops->opslab_free_space, unused, 2) &&
 	    slab + (uint64_t)ops->opslab_slots + 8 * (uint64_t)half(size, 0) <= block.end + 8)
@@ -244,6 +299,7 @@ void code_walk_ops(struct perl *perl, uint64_t op)
 			return;
 		}
 		walk_slab(ops, slab);
+		walk_lone_ops(ops);
 		if (!source_u64(perl->target->source, slab + (uint64_t)ops->opslab_next, &slab))
 			return;
 	}
@@ -269,8 +325,10 @@ void code_walk(struct perl *perl, const struct sv *code)
 
 	name_code(perl, code);
 	perl_claim_as(perl, sv_word(perl, code, perl->o->xcv_file), "op data", "file name");
-	if (flags & perl->bits->cv_xsub)
+	if (flags & perl->bits->cv_xsub) {
+		perl_claim_with(perl, sv_word(perl, code, perl->o->xcv_start), 1, "C data", "of a sub");
 		return;
+	}
 	walk_padlist(perl, sv_word(perl, code, perl->o->xcv_padlist));
 	code_walk_ops(perl, sv_word(perl, code, perl->o->xcv_root));
 	code_walk_ops(perl, sv_word(perl, code, perl->o->xcv_start));
@@ -281,6 +339,13 @@ void code_report(struct perl *perl)
 	if (perl->ops && perl->ops->corrupt)
 		target_damaged(perl->target, "perl %s: %" PRIu32 " op slabs are corrupt, or were being changed, the first at 0x%" PRIx64,
 			       perl->full_version, perl->ops->corrupt, perl->ops->corrupt_at);
+}
+
+void code_destroy(struct ops *ops)
+{
+	if (ops)
+		vec_free(&ops->lone);
+	free(ops);
 }
 
 bool code_init(struct perl *perl)

@@ -229,12 +229,19 @@ bool perl_claim_as(struct perl *perl, uint64_t data, const char *kind, const cha
 /* Names it up to `used` bytes of its data, and what is behind otherwise. */
 bool perl_claim_used(struct perl *perl, uint64_t data, uint64_t used, category_id category, category_id slack);
 
+/* Names what the words of [data, end) point to, and what is behind that, `depth` steps in all: memory of C code, of
+ * which nobody knows the structure. */
+void perl_claim_reached(struct perl *perl, uint64_t data, uint64_t end, uint32_t depth, const char *kind, const char *detail);
+/* Names a block and what is reached from it. */
+bool perl_claim_with(struct perl *perl, uint64_t data, uint32_t depth, const char *kind, const char *detail);
+
 /* values.c, code.c, interpreter.c */
 void values_walk(struct perl *perl);
 void code_walk(struct perl *perl, const struct sv *code);
 void code_walk_ops(struct perl *perl, uint64_t op);
 /* Before the others: false when memory is out. */
 bool code_init(struct perl *perl);
+void code_destroy(struct ops *ops);
 /* Says what was damaged. */
 void code_report(struct perl *perl);
 void interpreter_walk(struct perl *perl);

@@ -7,8 +7,8 @@
 #define MOST_LAYERS 256u
 #define HANDLES 64u /* in a table of handles: PERLIO_TABLE_SIZE in perlio.c */
 
-/* Claims what the pointers in a struct point to; the detail is the field's name. */
-static void claim_fields(struct perl *perl, uint64_t at, const char *structure, const char *kind)
+/* Names what the pointers in a struct point to, `depth` steps far; the detail is the field's name. */
+static void claim_fields(struct perl *perl, uint64_t at, const char *structure, const char *kind, uint32_t depth)
 {
 	const struct layout *layout = &perl->layout;
 	uint64_t word;
@@ -18,7 +18,7 @@ static void claim_fields(struct perl *perl, uint64_t at, const char *structure, 
 
 		if (strcmp(fact->structure, structure) == 0 && fact->size == 8 &&
 		    source_u64(perl->target->source, at + fact->offset, &word) && word >= PAGE)
-			perl_claim_as(perl, word, kind, fact->field);
+			perl_claim_with(perl, word, depth, kind, fact->field);
 	}
 }
 
@@ -94,34 +94,16 @@ static void walk_handles(struct perl *perl)
 
 void io_walk(struct perl *perl, const struct sv *io)
 {
-	claim_fields(perl, io->any, "xpvio", "handle");
+	claim_fields(perl, io->any, "xpvio", "handle", 1);
 }
 
 /* ---- regexps ---------------------------------------------------------------------------- */
 
-/* Claims what the words of a block point to, and names it like the block. */
-static void claim_words(struct perl *perl, uint64_t data, const struct block *block, const char *kind, const char *detail)
-{
-	uint64_t word;
-
-	for (uint64_t at = data; at + 8 <= block->end && at < data + 65536; at += 8)
-		if (source_u64(perl->target->source, at, &word) && word >= PAGE)
-			perl_claim_as(perl, word, kind, detail);
-}
-
 void regexp_walk(struct perl *perl, const struct sv *regexp)
 {
-	int program = layout_offset(&perl->layout, "regexp", "pprivate"), data = layout_offset(&perl->layout, "regexp_internal", "data");
-	uint64_t at = sv_word(perl, regexp, program), word;
-	struct block block;
-
-	if (perl_claimable(perl, at, &block)) {
-		perl_claim_as(perl, at, "regexp data", "program");
-		claim_words(perl, at, &block, "regexp data", "program");
-		if (data >= 0 && source_u64(perl->target->source, at + (uint64_t)data, &word) && ledger_find(perl->target->ledger, word, &block))
-			claim_words(perl, word, &block, "regexp data", "trie");
-	}
-	claim_fields(perl, regexp->any, "regexp", "regexp data");
+	perl_claim_with(perl, sv_word(perl, regexp, layout_offset(&perl->layout, "regexp", "pprivate")), 4, "regexp data",
+			"program");
+	claim_fields(perl, regexp->any, "regexp", "regexp data", 1);
 }
 
 /* ---- all ------------------------------------------------------------------------------------ */
@@ -136,7 +118,7 @@ void interpreter_walk(struct perl *perl)
 	walk_stacks(perl);
 	walk_handles(perl);
 	if (parser && perl_claim_as(perl, parser, "parser", ""))
-		claim_fields(perl, parser, "yy_parser", "parser");
+		claim_fields(perl, parser, "yy_parser", "parser", 2);
 	code_walk_ops(perl, main);
 	code_walk_ops(perl, perl_pointer(perl, "eval_root"));
 }
@@ -145,5 +127,5 @@ void interpreter_walk(struct perl *perl)
 void interpreter_walk_rest(struct perl *perl)
 {
 	if (perl->address)
-		claim_fields(perl, perl->address, "interpreter", "interpreter data");
+		claim_fields(perl, perl->address, "interpreter", "interpreter data", 2);
 }

@@ -15,7 +15,7 @@ static void perl_destroy(struct perl *perl)
 	hashmap_deinit(&perl->stashes);
 	hashmap_deinit(&perl->slabs);
 	hashmap_deinit(&perl->heads);
-	free(perl->ops);
+	code_destroy(perl->ops);
 	free(perl);
 }
 

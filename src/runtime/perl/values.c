@@ -144,7 +144,7 @@ static void walk_magic(struct perl *perl, const struct sv *sv)
 		    !perl_claim_as(perl, at, "magic", magic_letter(type, letter)))
 			return;
 		if (source_u64(source, at + (uint64_t)perl->o->mg_ptr, &data) && data)
-			perl_claim_as(perl, data, "magic data", letter);
+			perl_claim_with(perl, data, 1, "magic data", letter);
 		at = next;
 	}
 }
@@ -164,7 +164,7 @@ static void walk_handle(struct perl *perl, const struct sv *sv, uint32_t owner)
 	if (owner < SV_KINDS || !(sv->flags & perl->bits->iok) || sv->flags & perl->bits->pok || offset < 0)
 		return;
 	pointer = sv_word(perl, sv, offset);
-	perl_claim_as(perl, pointer, "C data", perl->owners.items[owner].detail);
+	perl_claim_with(perl, pointer, 2, "C data", perl->owners.items[owner].detail);
 }
 
 /* ---- every value -------------------------------------------------------------------------- */
