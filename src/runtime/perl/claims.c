@@ -129,17 +129,14 @@ static void reach(struct perl *perl, const struct reached *from, const char *kin
 	}
 }
 
+/* Later, when all that is known better has its name. */
 void perl_claim_reached(struct perl *perl, uint64_t data, uint64_t end, uint32_t depth, const char *kind, const char *detail)
 {
-	reached_list list = { 0 };
+	struct strings *strings = perl->target->source->strings;
+	struct lead lead = { data, end, depth, strings_add(strings, kind), strings_add(strings, detail) };
 
-	reach(perl, &(struct reached){ data, end, depth }, kind, detail, &list);
-	for (size_t i = 0; i < list.len; i++) {
-		const struct reached from = list.items[i]; /* the list may move */
-
-		reach(perl, &from, kind, detail, &list);
-	}
-	vec_free(&list);
+	if (!lead.kind || !lead.detail || !vec_push(&perl->leads, lead))
+		perl->target->ledger->no_memory = true;
 }
 
 bool perl_claim_with(struct perl *perl, uint64_t data, uint32_t depth, const char *kind, const char *detail)
@@ -151,4 +148,22 @@ bool perl_claim_with(struct perl *perl, uint64_t data, uint32_t depth, const cha
 	ledger_name(perl->target->ledger, &block, "perl", kind, detail);
 	perl_claim_reached(perl, data, block.end, depth, kind, detail);
 	return true;
+}
+
+void perl_follow_leads(struct perl *perl)
+{
+	reached_list list = { 0 };
+
+	for (size_t i = 0; i < perl->leads.len; i++) {
+		const struct lead *lead = &perl->leads.items[i];
+
+		list.len = 0;
+		reach(perl, &(struct reached){ lead->data, lead->end, lead->depth }, lead->kind, lead->detail, &list);
+		for (size_t n = 0; n < list.len; n++) {
+			const struct reached from = list.items[n]; /* the list may move */
+
+			reach(perl, &from, lead->kind, lead->detail, &list);
+		}
+	}
+	vec_free(&list);
 }

@@ -113,6 +113,13 @@ struct split {
 	category_id first, second;
 };
 
+/* Memory of unknown structure that leads to more, see perl_claim_reached(). */
+struct lead {
+	uint64_t data, end;
+	uint32_t depth;
+	const char *kind, *detail; /* of what it leads to */
+};
+
 /* One interpreter. */
 struct perl {
 	struct target *target;
@@ -132,6 +139,7 @@ struct perl {
 	VEC(struct body_arena) body_arenas; /* ascending */
 	VEC(category_id) marks;		    /* of every body; 0: free */
 	VEC(struct split) splits;
+	VEC(struct lead) leads;
 	struct hashmap stashes;	   /* address of a package's hash -> index in owners */
 	VEC(struct owner) owners;  /* the first SV_KINDS are those of unblessed values */
 	struct hashmap slabs;	   /* op slabs that were seen */
@@ -229,11 +237,13 @@ bool perl_claim_as(struct perl *perl, uint64_t data, const char *kind, const cha
 /* Names it up to `used` bytes of its data, and what is behind otherwise. */
 bool perl_claim_used(struct perl *perl, uint64_t data, uint64_t used, category_id category, category_id slack);
 
-/* Names what the words of [data, end) point to, and what is behind that, `depth` steps in all: memory of C code, of
- * which nobody knows the structure. */
+/* Lets perl_follow_leads() name what the words of [data, end) point to, and what is behind that, `depth` steps in all:
+ * memory of C code, of which nobody knows the structure. */
 void perl_claim_reached(struct perl *perl, uint64_t data, uint64_t end, uint32_t depth, const char *kind, const char *detail);
 /* Names a block and what is reached from it. */
 bool perl_claim_with(struct perl *perl, uint64_t data, uint32_t depth, const char *kind, const char *detail);
+
+void perl_follow_leads(struct perl *perl);
 
 /* values.c, code.c, interpreter.c */
 void values_walk(struct perl *perl);

@@ -16,9 +16,11 @@ static void claim_fields(struct perl *perl, uint64_t at, const char *structure, 
 	for (size_t i = 0; i < layout->len; i++) {
 		const struct layout_fact *fact = &layout->facts[i];
 
-		if (strcmp(fact->structure, structure) == 0 && fact->size == 8 &&
-		    source_u64(perl->target->source, at + fact->offset, &word) && word >= PAGE)
-			perl_claim_with(perl, word, depth, kind, fact->field);
+		if (strcmp(fact->structure, structure) != 0 || strcmp(fact->field, "sizeof") == 0)
+			continue;
+		for (uint32_t n = 0; n + 8 <= fact->size; n += 8) /* arrays have several */
+			if (source_u64(perl->target->source, at + fact->offset + n, &word) && word >= PAGE)
+				perl_claim_with(perl, word, depth, kind, fact->field);
 	}
 }
 

@@ -11,6 +11,7 @@ static void perl_destroy(struct perl *perl)
 	vec_free(&perl->body_arenas);
 	vec_free(&perl->marks);
 	vec_free(&perl->splits);
+	vec_free(&perl->leads);
 	vec_free(&perl->owners);
 	hashmap_deinit(&perl->stashes);
 	hashmap_deinit(&perl->slabs);
@@ -60,30 +61,46 @@ static const char *describe(struct target *target, void *opaque)
 	return strings_format(target->source->strings, "perl %s, %zu interpreters", version, state->list.len);
 }
 
-static struct fh_error *carve_interpreter(struct perl *perl)
+static struct fh_error *prepare(struct perl *perl)
 {
 	for (enum sv_kind kind = 0; kind < SV_KINDS; kind++)
 		if (!vec_push(&perl->owners, (struct owner){ .detail = sv_kind_name(kind) }))
 			return error_no_memory();
-	TRY(perl_arenas_find(perl));
 	if (!code_init(perl))
 		return error_no_memory();
-	interpreter_walk(perl);
-	values_walk(perl);
-	interpreter_walk_rest(perl);
-	code_report(perl);
-	return perl_arenas_carve(perl);
+	return perl_arenas_find(perl);
 }
 
+static struct fh_error *walk(struct perl *perl)
+{
+	interpreter_walk(perl);
+	values_walk(perl);
+	code_report(perl);
+	return NULL;
+}
+
+static struct fh_error *follow(struct perl *perl)
+{
+	interpreter_walk_rest(perl);
+	perl_follow_leads(perl);
+	return NULL;
+}
+
+/* Each step for all interpreters before the next one: what is certain comes before what is concluded from a pointer, which
+ * may lead from one interpreter to another. */
 static struct fh_error *carve(struct target *target, void *opaque)
 {
+	static struct fh_error *(*const steps[])(struct perl *perl) = { prepare, walk, follow, perl_arenas_carve };
 	struct perl_state *state = opaque;
+	size_t n = sizeof(steps) / sizeof(*steps);
 
-	for (size_t i = 0; i < state->list.len; i++) {
-		target_progress(target, "perl", (double)i / (double)state->list.len);
-		TRY(carve_interpreter(state->list.items[i]));
-	}
-	return NULL;
+	for (size_t step = 0; step < n; step++)
+		for (size_t i = 0; i < state->list.len; i++) {
+			target_progress(target, "perl",
+					(double)(step * state->list.len + i) / (double)(n * state->list.len));
+			TRY(steps[step](state->list.items[i]));
+		}
+	return target->ledger->no_memory ? error_no_memory() : NULL;
 }
 
 static struct fh_error *classify(struct target *target, void *opaque)
