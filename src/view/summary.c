@@ -8,9 +8,10 @@ static bool is_live(const struct fh_row *row)
 	return row->state == FH_LIVE;
 }
 
+/* Address space that an arena may grow into can't hold anything yet, and would dwarf what is free. */
 static bool is_free(const struct fh_row *row)
 {
-	return row->state == FH_FREE;
+	return row->state == FH_FREE && strcmp(row->kind, "reserved") != 0;
 }
 
 static bool is_overhead(const struct fh_row *row)

@@ -92,6 +92,16 @@ class Cli(Case):
 		for figure in FIGURES:
 			self.assertEqual(sum(share[figure] for share in result["summary"]), figures[figure])
 
+	def test_reserved_is_not_free(self):
+		"""Address space that an arena only reserved isn't memory that somebody could have back."""
+		target = self.start([PYTHON, os.path.join(harness.PROGRAMS, "hold_a_little.py")])
+		free = {row["kind"] == "reserved": row["s"] for row in freehold_json("sql", target.pid,
+			"select kind, sum(virtual) as s from category where state = 'free' group by kind = 'reserved'")["rows"]}
+		self.assertIn(True, free)
+		summary = {share["share"]: share["virtual"] for share in freehold_json(target.pid)["summary"]}
+		self.assertEqual(summary["free"], free[False])
+		self.assertGreaterEqual(summary["other"], free[True])
+
 	def test_command_is_optional(self):
 		target = self.holder()
 		one, other = freehold_json(target.pid), freehold_json("census", target.pid)
