@@ -300,6 +300,8 @@ class Cli(Case):
 				(["cenus", "1"], ("cenus", "did you mean census")),
 				(["selct"], ("selct", "did you mean select")),
 				(["nonsense", "1"], ("nonsense",)),
+				(["1", "--limit", "3"], ("no option --limit", "did you mean --top")),
+				(["select", "1", "size = 1", "--top", "3"], ("no option --top", "did you mean --limit")),
 				(["--frmat", "json", "1"], ("--frmat", "did you mean --format")),
 				(["--nonsense", "1"], ("--nonsense", "no such option")),
 				(["-z", "1"], ("-z",)),
