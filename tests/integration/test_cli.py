@@ -197,6 +197,8 @@ class Cli(Case):
 		target = self.sleeper()
 		for arguments, parts in (
 				(("select", target.pid, "knd = 'dict'"), ("no such column: knd", "start, end, size")),
+				(("select", target.pid, "kind = dict"), ("no such column: dict", "quotes: 'dict'", "start, end, size")),
+				(("select", target.pid, "kind like __main__.Package"), ("quotes: '__main__.Package'",)),
 				(("select", target.pid, "size >"), ("incomplete input", "block has start")),
 				(("sql", target.pid, "select * from blocks"), ("no such table: blocks", "block, category, mapping")),
 				(("sql", target.pid, "select x from thread"), ("no such column: x", "thread has tid")),
