@@ -13,7 +13,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FREEHOLD = os.environ.get("FREEHOLD", os.path.join(TOP, "build", "freehold"))
 README, MAN = "README.md", "man/freehold.1.scd"
 # Options of other programs that the documents name.
-FOREIGN = {README: {"--cap-add"}, MAN: set()}
+FOREIGN = {README: {"--cap-add", "--cflags", "--libs"}, MAN: set()}
 
 problems = []
 

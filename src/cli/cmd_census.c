@@ -116,8 +116,8 @@ static void title_os(struct session *session, const struct fh_size *os)
 {
 	struct buffer line = { 0 };
 
-	buffer_string(&line, "the system counts ");
 	if (session->info.has_resident) {
+		buffer_string(&line, "the system counts ");
 		human_size(&line, os->resident);
 		buffer_string(&line, " resident of ");
 		human_size(&line, os->virtual_);
@@ -128,8 +128,9 @@ static void title_os(struct session *session, const struct fh_size *os)
 			buffer_string(&line, " swapped out");
 		}
 	} else {
+		buffer_string(&line, "the core file tells of ");
 		human_size(&line, os->virtual_);
-		buffer_string(&line, "; a core file doesn't tell what was resident");
+		buffer_string(&line, " virtual, not of what was resident");
 	}
 	emitter_line(&session->emitter, "%s", buffer_c_string(&line));
 	buffer_deinit(&line);
@@ -248,7 +249,7 @@ static void emit_rows(struct session *session, const struct view_rows *rows, siz
 	}
 	emitter_footer(&session->emitter, NULL, NULL);
 	emit_sum(session, by, "total", &rows->total);
-	emit_sum(session, by, "the system's figures",
+	emit_sum(session, by, session->info.has_resident ? "the system's figures" : "the core file's figures",
 		 &(struct view_row){ .virtual_ = os->virtual_, .resident = os->resident, .swapped = os->swapped });
 	emitter_table_end(&session->emitter);
 	if (shown < rows->rows.len) {

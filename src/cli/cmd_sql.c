@@ -127,7 +127,7 @@ const struct command cmd_sql = {
 	.title = "any SQL query over blocks, mappings, threads ...",
 	.text = "QUERY is one SELECT in SQLite's dialect, over the tables below. Nothing can be changed. For example\n"
 		"  'select kind, count(*), sum(size) from block where state = \"free\" group by kind order by 3 desc'\n"
-		"  'select * from category where detail like \"%cache%\"'\n"
+		"  'select * from category where domain = \"cpython\" and detail like \"%cache%\"'\n"
 		"  'select address(start), memory(start, 16) from block where size == 1778224'",
 	.options = OPTIONS_OF_TARGETS,
 	.least = 2,

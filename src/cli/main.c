@@ -45,14 +45,29 @@ static struct fh_error *choose_command(char ***words, size_t *n, const struct co
 	return NULL; /* whoever opens it says what is wrong */
 }
 
+/* Options of one command that another has by another name. */
+static const struct {
+	size_t wrong, right;
+} counterparts[] = {
+	{ OPTION_LIMIT, OPTION_TOP },
+	{ OPTION_TOP, OPTION_LIMIT },
+};
+
 static struct fh_error *check_usage(const struct command *command, const struct settings *settings, size_t n)
 {
 	unsigned wrong = settings->given & ~(command->options | OPTIONS_OF_ALL);
 
-	for (size_t i = 0; i < N_OPTIONS; i++)
-		if (wrong & OPTION_BIT(i))
-			return error_create(FH_ERROR_USAGE, "%s has no option --%s; see freehold %s --help",
-					    command->name, option_table[i].name, command->name);
+	for (size_t i = 0; i < N_OPTIONS; i++) {
+		if (!(wrong & OPTION_BIT(i)))
+			continue;
+		for (size_t k = 0; k < sizeof(counterparts) / sizeof(*counterparts); k++)
+			if (counterparts[k].wrong == i && command->options & OPTION_BIT(counterparts[k].right))
+				return error_create(FH_ERROR_USAGE, "%s has no option --%s; did you mean --%s?",
+						    command->name, option_table[i].name,
+						    option_table[counterparts[k].right].name);
+		return error_create(FH_ERROR_USAGE, "%s has no option --%s; see freehold %s --help", command->name,
+				    option_table[i].name, command->name);
+	}
 	if (n < command->least)
 		return error_create(FH_ERROR_USAGE, "%s needs %s; see freehold %s --help", command->name,
 				    command->arguments, command->name);

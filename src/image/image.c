@@ -181,18 +181,36 @@ static struct fh_error *list_mappings(struct images *images)
 	return NULL;
 }
 
+/* One line for all: of a core that is cut short it may be every library. */
+static void warn_unreadable(struct source *source, const char *first, size_t others)
+{
+	if (first && others)
+		source_warn(source, "%s and %zu other file%s: their headers can't be read: their parts are named by "
+			    "their protection, and they have no symbols", first, others, others == 1 ? "" : "s");
+	else if (first)
+		source_warn(source, "%s: its headers can't be read: its parts are named by their protection, and it "
+			    "has no symbols", first);
+}
+
 static struct fh_error *load(struct images *images)
 {
+	const char *first = NULL, *last = NULL;
+	size_t others = 0;
+
 	TRY(list_mappings(images));
 	for (size_t i = 0; i < images->mappings.len; i++) {
 		const struct mapping *m = images->mappings.items[i];
 		bool unreadable;
 
 		TRY(find_in(images, i, &unreadable));
-		if (unreadable && mapping_has_file(m) && m->offset == 0 && has_code(images, i))
-			source_warn(images->source, "%s: the file can't be read: its parts are named by their "
-				    "protection, and it has no symbols", m->path);
+		if (!unreadable || !mapping_has_file(m) || m->offset != 0 || !has_code(images, i))
+			continue;
+		if (first && m->path != first && m->path != last)
+			others++;
+		last = m->path;
+		first = first ? first : last;
 	}
+	warn_unreadable(images->source, first, others);
 	mark_executable(images);
 	return sort_places(images);
 }

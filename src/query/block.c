@@ -37,7 +37,7 @@ static const struct query_column columns[N_COLUMNS] = {
 	[STATE] = COLUMN(state, QUERY_TEXT, "live, free, overhead or mapped"),
 	[HEAD] = COLUMN(head, QUERY_AMOUNT, "bytes of allocator header before the owner's data"),
 	[MAPPING] = COLUMN(mapping, QUERY_TEXT, "path of the mapping; empty: anonymous"),
-	[MODULE] = COLUMN(module, QUERY_TEXT, "file name of the program or library it belongs to"),
+	[MODULE] = COLUMN(module, QUERY_TEXT, "file name of the program or library it belongs to; NULL: none"),
 };
 
 struct block_cursor {

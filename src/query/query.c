@@ -100,6 +100,26 @@ static bool mentions(const char *text, const char *name)
 	return false;
 }
 
+/* Whether a name that is no column stands where people put a text and forget its quotes: kind = dict. */
+static bool is_compared_with(const char *sql, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (const char *at = sql; *name && (at = strstr(at, name)); at++) {
+		const char *before = at;
+
+		if ((at > sql && is_word_char(at[-1])) || is_word_char(at[len]))
+			continue;
+		while (before > sql && isspace((unsigned char)before[-1]))
+			before--;
+		if (before > sql && strchr("=<>", before[-1]))
+			return true;
+		if (before < at && before - sql >= 4 && strncasecmp(before - 4, "like", 4) == 0)
+			return true;
+	}
+	return false;
+}
+
 static void append_columns(sqlite3_str *text, const struct query_table *table)
 {
 	sqlite3_str_appendf(text, "; %s has ", table->name);
@@ -110,6 +130,7 @@ static void append_columns(sqlite3_str *text, const struct query_table *table)
 /* SQLite's message and the names that exist: the tables, and the columns of those that the SQL mentions. */
 static struct fh_error *query_error(struct query *query, const char *sql, const char *message)
 {
+	static const char no_column[] = "no such column: ";
 	sqlite3_str *text;
 	char *made;
 	struct fh_error *error;
@@ -122,6 +143,8 @@ static struct fh_error *query_error(struct query *query, const char *sql, const 
 		message = "only SELECT can be used here: the target is looked at, nothing is changed or created";
 	text = sqlite3_str_new(NULL);
 	sqlite3_str_appendall(text, message);
+	if (strncmp(message, no_column, strlen(no_column)) == 0 && is_compared_with(sql, message + strlen(no_column)))
+		sqlite3_str_appendf(text, "; text needs quotes: '%s'", message + strlen(no_column));
 	sqlite3_str_appendall(text, "; the tables are ");
 	for (size_t i = 0; query_tables[i]; i++)
 		sqlite3_str_appendf(text, "%s%s", i ? ", " : "", query_tables[i]->name);

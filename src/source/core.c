@@ -441,6 +441,18 @@ static struct fh_error *load(struct core *core, const char *path)
 	return memory_seal(&core->source.memory, 8 * MIB + size / 32);
 }
 
+/* A slip in an option must not look like a core that needs none. */
+static struct fh_error *check_options(const struct fh_options *options)
+{
+	struct stat st;
+
+	if (options->exe && stat(options->exe, &st) < 0)
+		return error_system(errno, "%s: the executable for the core", options->exe);
+	if (options->sysroot && stat(options->sysroot, &st) < 0)
+		return error_system(errno, "%s: the root of the core's files", options->sysroot);
+	return NULL;
+}
+
 struct fh_error *source_open_core(const char *path, const struct fh_options *options, struct source **ret)
 {
 	struct core *core = calloc(1, sizeof(*core));
@@ -452,6 +464,8 @@ struct fh_error *source_open_core(const char *path, const struct fh_options *opt
 	core->exe = options->exe;
 	core->sysroot = options->sysroot;
 	error = source_init(&core->source, &core_ops);
+	if (!error)
+		error = check_options(options);
 	if (!error)
 		error = load(core, path);
 	if (error) {

@@ -8,9 +8,10 @@ static bool is_live(const struct fh_row *row)
 	return row->state == FH_LIVE;
 }
 
+/* Address space that an arena may grow into can't hold anything yet, and would dwarf what is free. */
 static bool is_free(const struct fh_row *row)
 {
-	return row->state == FH_FREE;
+	return row->state == FH_FREE && strcmp(row->kind, "reserved") != 0;
 }
 
 static bool is_overhead(const struct fh_row *row)
@@ -48,10 +49,10 @@ static const struct share_kind {
 	{ "live", "in use by the program", is_live },
 	{ "free", "free, held by the allocators", is_free },
 	{ "overhead", "the allocators' own", is_overhead },
-	{ "files", "program, libraries, mapped files", is_file },
+	{ "files", "program, libraries, files", is_file },
 	{ "stacks", "stacks", is_stack },
 	{ "dark", "dark: of unknown structure", is_dark },
-	{ "other", "shared memory, the kernel's, reserved", is_other },
+	{ "other", "shared, the kernel's, reserved", is_other },
 };
 
 #define N_KINDS (sizeof(share_kinds) / sizeof(*share_kinds))

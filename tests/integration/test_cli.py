@@ -92,6 +92,16 @@ class Cli(Case):
 		for figure in FIGURES:
 			self.assertEqual(sum(share[figure] for share in result["summary"]), figures[figure])
 
+	def test_reserved_is_not_free(self):
+		"""Address space that an arena only reserved isn't memory that somebody could have back."""
+		target = self.start([PYTHON, os.path.join(harness.PROGRAMS, "hold_a_little.py")])
+		free = {row["kind"] == "reserved": row["s"] for row in freehold_json("sql", target.pid,
+			"select kind, sum(virtual) as s from category where state = 'free' group by kind = 'reserved'")["rows"]}
+		self.assertIn(True, free)
+		summary = {share["share"]: share["virtual"] for share in freehold_json(target.pid)["summary"]}
+		self.assertEqual(summary["free"], free[False])
+		self.assertGreaterEqual(summary["other"], free[True])
+
 	def test_command_is_optional(self):
 		target = self.holder()
 		one, other = freehold_json(target.pid), freehold_json("census", target.pid)
@@ -187,6 +197,8 @@ class Cli(Case):
 		target = self.sleeper()
 		for arguments, parts in (
 				(("select", target.pid, "knd = 'dict'"), ("no such column: knd", "start, end, size")),
+				(("select", target.pid, "kind = dict"), ("no such column: dict", "quotes: 'dict'", "start, end, size")),
+				(("select", target.pid, "kind like __main__.Package"), ("quotes: '__main__.Package'",)),
 				(("select", target.pid, "size >"), ("incomplete input", "block has start")),
 				(("sql", target.pid, "select * from blocks"), ("no such table: blocks", "block, category, mapping")),
 				(("sql", target.pid, "select x from thread"), ("no such column: x", "thread has tid")),
@@ -290,6 +302,8 @@ class Cli(Case):
 				(["cenus", "1"], ("cenus", "did you mean census")),
 				(["selct"], ("selct", "did you mean select")),
 				(["nonsense", "1"], ("nonsense",)),
+				(["1", "--limit", "3"], ("no option --limit", "did you mean --top")),
+				(["select", "1", "size = 1", "--top", "3"], ("no option --top", "did you mean --limit")),
 				(["--frmat", "json", "1"], ("--frmat", "did you mean --format")),
 				(["--nonsense", "1"], ("--nonsense", "no such option")),
 				(["-z", "1"], ("-z",)),

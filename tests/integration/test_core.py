@@ -118,6 +118,10 @@ class Cores(Case):
 		self.assertIn("build-id", freehold("census", path, check=None).stderr)
 		self.assertNotIn("build-id", freehold("census", path, "--exe", moved, check=None).stderr)
 		self.assertNotIn("build-id", freehold("census", path, "--sysroot", root, check=None).stderr)
+		for option in ("--exe", "--sysroot"):
+			done = freehold("census", path, option, os.path.join(root, "nothing"), check=1)
+			self.assert_one_line(done)
+			self.assertIn("nothing: ", done.stderr)
 
 	def assert_one_line(self, done):
 		self.assertEqual(done.stdout, "")
