@@ -17,10 +17,13 @@
 struct block_row {
 	uint64_t start, end, size, resident, swapped, head;
 	const char *domain, *kind, *detail, *state, *mapping, *module;
+	int64_t refcount, interpreter;
+	const char *package, *flags, *magic;
 };
 
 enum column {
-	START, END, SIZE, RESIDENT, SWAPPED, DOMAIN, KIND, DETAIL, STATE, HEAD, MAPPING, MODULE, N_COLUMNS
+	START, END, SIZE, RESIDENT, SWAPPED, DOMAIN, KIND, DETAIL, STATE, HEAD, MAPPING, MODULE,
+	REFCOUNT, INTERPRETER, PACKAGE, FLAGS, MAGIC, N_COLUMNS
 };
 
 #define COLUMN(field, type, text) { #field, type, offsetof(struct block_row, field), text }
@@ -38,6 +41,11 @@ static const struct query_column columns[N_COLUMNS] = {
 	[HEAD] = COLUMN(head, QUERY_AMOUNT, "bytes of allocator header before the owner's data"),
 	[MAPPING] = COLUMN(mapping, QUERY_TEXT, "path of the mapping; empty: anonymous"),
 	[MODULE] = COLUMN(module, QUERY_TEXT, "file name of the program or library it belongs to; NULL: none"),
+	[REFCOUNT] = COLUMN(refcount, QUERY_NUMBER, "of an object or value; NULL: it is none"),
+	[INTERPRETER] = COLUMN(interpreter, QUERY_NUMBER, "number of the perl interpreter that a value is of, from 0"),
+	[PACKAGE] = COLUMN(package, QUERY_TEXT, "that a perl value is blessed into"),
+	[FLAGS] = COLUMN(flags, QUERY_TEXT, "of a perl value: temp, padtmp, readonly, magical, utf8, weak ..."),
+	[MAGIC] = COLUMN(magic, QUERY_TEXT, "letters of a perl value's magic"),
 };
 
 struct block_cursor {
@@ -294,6 +302,27 @@ static const char *mapping_path(struct block_cursor *cursor, uint64_t address)
 
 #define USED(column) (used >> (column) & 1)
 
+#define VALUE_COLUMNS                                                                                       \
+	(UINT64_C(1) << REFCOUNT | UINT64_C(1) << INTERPRETER | UINT64_C(1) << PACKAGE | UINT64_C(1) << FLAGS |       \
+	 UINT64_C(1) << MAGIC)
+
+static void fill_value(struct fh_census *census, const struct block *block, struct block_row *row)
+{
+	struct runtime_value value = { .refcount = -1, .interpreter = -1 };
+
+	for (size_t i = 0; i < census->n_runtimes; i++) {
+		const struct runtime *runtime = census->runtimes[i].plugin;
+
+		if (runtime->value && runtime->value(&census->target, census->runtimes[i].state, block, &value))
+			break;
+	}
+	row->refcount = value.refcount;
+	row->interpreter = value.interpreter;
+	row->package = value.package;
+	row->flags = value.flags;
+	row->magic = value.magic;
+}
+
 static void fill(struct block_cursor *cursor, const struct block *block, uint64_t used, struct block_row *row)
 {
 	const struct category *c = ledger_category_of(cursor->census->target.ledger, block->category);
@@ -313,6 +342,8 @@ static void fill(struct block_cursor *cursor, const struct block *block, uint64_
 		row->mapping = mapping_path(cursor, block->start);
 	if (USED(MODULE))
 		row->module = module_name(cursor, block->start);
+	if (used & VALUE_COLUMNS)
+		fill_value(cursor->census, block, row);
 }
 
 static bool next(void *pointer, uint64_t used, void *ret_row)

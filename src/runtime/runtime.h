@@ -13,6 +13,12 @@
 /* A fact about one block, in words, for `show`. Both strings are only valid during the call. */
 typedef bool runtime_field_visitor(void *context, const char *name, const char *value);
 
+/* What a query can ask of a value beyond its category. Strings belong to the target's pool. */
+struct runtime_value {
+	int64_t refcount, interpreter; /* -1: none */
+	const char *package, *flags, *magic; /* NULL: none; flags are words with a space between them */
+};
+
 struct runtime {
 	const char *name;  /* "cpython" */
 	const char *title; /* one line for help and documentation */
@@ -27,6 +33,8 @@ struct runtime {
 	/* Says in words what the block is: type, value shortened, length, refcount. May be NULL. */
 	void (*show)(struct target *target, void *state, const struct block *block,
 		     runtime_field_visitor *visit, void *context);
+	/* False when the block holds no value of this runtime's. May be NULL. */
+	bool (*value)(struct target *target, void *state, const struct block *block, struct runtime_value *ret);
 	void (*destroy)(void *state);
 };
 

@@ -117,6 +117,23 @@ static void show(struct target *target, void *opaque, const struct block *block,
 			show_object(state->copies.items[i], block, visit, context);
 }
 
+static bool value(struct target *target, void *opaque, const struct block *block, struct runtime_value *ret)
+{
+	const struct category *c = ledger_category_of(target->ledger, block->category);
+	struct state *state = opaque;
+	struct py_object object;
+
+	if (strcmp(c->domain, "python") != 0)
+		return false;
+	for (size_t i = 0; i < state->copies.len; i++)
+		if (state->copies.items[i]->known &&
+		    objects_at(state->copies.items[i], block->start + c->head, block->end, &object)) {
+			ret->refcount = object.refcount;
+			return true;
+		}
+	return false;
+}
+
 const struct runtime cpython_runtime = {
 	.name = "cpython",
 	.title = "CPython 2.7 and 3.6 to 3.15",
@@ -125,5 +142,6 @@ const struct runtime cpython_runtime = {
 	.carve = carve,
 	.classify = classify,
 	.show = show,
+	.value = value,
 	.destroy = destroy,
 };

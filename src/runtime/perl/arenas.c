@@ -259,11 +259,39 @@ struct fh_error *perl_arenas_carve(struct perl *perl)
 	return ledger_commit(ledger);
 }
 
+static int by_arena(const void *a, const void *b)
+{
+	const struct sv_arena *one = a, *other = b;
+
+	return one->start < other->start ? -1 : one->start > other->start;
+}
+
+bool perl_arenas_has(struct perl *perl, uint64_t address)
+{
+	size_t low = 0, high = perl->arenas.len;
+	const struct sv_arena *arena;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (perl->arenas.items[middle].start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low)
+		return false;
+	arena = &perl->arenas.items[low - 1];
+	return address > arena->start && address < arena->start + (uint64_t)arena->n * HEAD_SIZE &&
+	       (address - arena->start) % HEAD_SIZE == 0;
+}
+
 bool perl_arenas_count(struct perl *perl)
 {
 	perl->live = 0;
 	if (!find_head_arenas(perl) || !perl->arenas.len)
 		return false;
+	qsort(perl->arenas.items, perl->arenas.len, sizeof(*perl->arenas.items), by_arena);
 	perl_arenas_each(perl, count_head, NULL);
 	return true;
 }

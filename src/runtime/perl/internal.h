@@ -135,7 +135,7 @@ struct perl {
 	uint32_t number;	      /* in the target, from 0 */
 	uint64_t sv_count;	      /* what it says */
 	uint64_t live;		      /* what was found */
-	VEC(struct sv_arena) arenas;
+	VEC(struct sv_arena) arenas; /* ascending once they are counted */
 	VEC(struct body_arena) body_arenas; /* ascending */
 	VEC(category_id) marks;		    /* of every body; 0: free */
 	VEC(struct split) splits;
@@ -184,6 +184,12 @@ typedef void sv_visitor(struct perl *perl, const struct sv *sv, void *context);
 void perl_arenas_each(struct perl *perl, sv_visitor *visit, void *context);
 /* Marks the body of `size` bytes at an address as in use; false when it is in no arena. */
 bool perl_arenas_mark(struct perl *perl, uint64_t body, category_id category);
+
+/* Whether one of its heads is at an address. */
+bool perl_arenas_has(struct perl *perl, uint64_t address);
+
+/* value.c: what a query asks of a value. */
+void perl_value(struct perl *perl, const struct sv *sv, struct runtime_value *ret);
 
 /* sv.c: reads a head; false when there is none at the address. */
 bool sv_at(struct perl *perl, uint64_t address, struct sv *ret);

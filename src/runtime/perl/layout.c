@@ -137,6 +137,8 @@ static void resolve_bits(const struct layout *layout, struct sv_bits *bits)
 
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++)
 		*wanted[i].place = perl_constant(layout, wanted[i].name, 0);
+	bits->magical = perl_constant(layout, "SVs_GMG", 0) | perl_constant(layout, "SVs_SMG", 0) |
+			perl_constant(layout, "SVs_RMG", 0);
 	if (!bits->hasaux)
 		bits->hasaux = bits->ook;
 }

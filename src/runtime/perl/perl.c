@@ -110,6 +110,31 @@ static struct fh_error *classify(struct target *target, void *opaque)
 	return NULL;
 }
 
+/* The interpreter whose head a block is, or NULL. */
+static struct perl *whose_head(struct perl_state *state, const struct block *block)
+{
+	const struct category *c = ledger_category_of(state->target->ledger, block->category);
+
+	if (block->end - block->start != HEAD_SIZE || strcmp(c->domain, "perl") != 0)
+		return NULL;
+	for (size_t i = 0; i < state->list.len; i++)
+		if (perl_arenas_has(state->list.items[i], block->start))
+			return state->list.items[i];
+	return NULL;
+}
+
+static bool value(struct target *target, void *opaque, const struct block *block, struct runtime_value *ret)
+{
+	struct perl *perl = whose_head(opaque, block);
+	struct sv sv;
+
+	(void)target;
+	if (!perl || !sv_at(perl, block->start, &sv))
+		return false;
+	perl_value(perl, &sv, ret);
+	return true;
+}
+
 const struct runtime perl_runtime = {
 	.name = "perl",
 	.title = "Perl 5.22 to 5.42",
@@ -117,5 +142,6 @@ const struct runtime perl_runtime = {
 	.describe = describe,
 	.carve = carve,
 	.classify = classify,
+	.value = value,
 	.destroy = destroy,
 };
