@@ -204,13 +204,13 @@ static uint64_t slot_base(struct ops *ops, uint64_t slab, uint64_t first)
 	return first == slab + 8 * (uint64_t)half(header, ops->opslot_offset) ? slab : 0;
 }
 
-static void carve_slab(struct ops *ops, uint64_t slab, const struct block *block, uint32_t words, uint32_t unused)
+static void carve_slab(struct ops *ops, uint64_t slab, const struct block *block, uint64_t end, uint32_t unused)
 {
 	struct perl *perl = ops->perl;
 	struct ledger *ledger = perl->target->ledger;
 	category_id header = perl_category(perl, "perl arena", "arena header", "ops", FH_OVERHEAD);
 	category_id freed = perl_category(perl, "perl arena", "free op", "", FH_FREE);
-	uint64_t slots = slab + (uint64_t)ops->opslab_slots, end = slots + 8 * (uint64_t)words;
+	uint64_t slots = slab + (uint64_t)ops->opslab_slots;
 	uint64_t at = slots + 8 * (uint64_t)unused;
 	uint64_t base = slot_base(ops, slab, at);
 
@@ -251,16 +251,21 @@ static void walk_slab(struct ops *ops, uint64_t slab)
 	category_id whole = perl_category(perl, "perl arena", "op slab", "", FH_LIVE);
 	uint8_t size[2], unused[2];
 	struct block block;
-	uint64_t freed;
+	uint64_t freed, end;
 
 	if (!perl_claim(perl, slab, whole, &block) || ops->opslab_size < 0 || ops->opslab_free_space < 0 || ops->opslot_size < 0)
 		return;
 	if (ops->opslab_freed >= 0 && source_u64(source, slab + (uint64_t)ops->opslab_freed, &freed))
 		perl_claim_as(perl, freed, "op data", "free list");
-	if (source_read(source, slab + (uint64_t)ops->opslab_size, size, 2) &&
-	    source_read(source, slab + (uint64_t)ops->opslab_free_space, unused, 2) &&
-	    slab + (uint64_t)ops->opslab_slots + 8 * (uint64_t)half(size, 0) <= block.end + 8)
-		carve_slab(ops, slab, &block, half(size, 0), half(unused, 0));
+	if (!source_read(source, slab + (uint64_t)ops->opslab_size, size, 2) ||
+	    !source_read(source, slab + (uint64_t)ops->opslab_free_space, unused, 2))
+		return;
+	/* The size counts the header in some versions (5.32), in others not (5.36): what malloc gave tells. */
+	end = slab + (uint64_t)ops->opslab_slots + 8 * (uint64_t)half(size, 0);
+	if (end > block.end + 8)
+		end = slab + 8 * (uint64_t)half(size, 0);
+	if (end <= block.end + 8)
+		carve_slab(ops, slab, &block, end, half(unused, 0));
 }
 
 /* The head of the chain of slabs that an op lies in; 0 when it lies in none. */

@@ -88,6 +88,7 @@ static bool is_of_series(const char *version, const char *series)
 
 enum verdict {
 	NO_PERL,
+	OTHER_VERSION, /* it says a version that the layout is not of */
 	OTHER_COUNT, /* it is one, but its heads are not as many as it says */
 	IS_PERL,
 };
@@ -98,7 +99,7 @@ static bool counts_agree(const struct perl *perl)
 	return perl->live + 1 >= perl->sv_count && perl->live <= perl->sv_count + 1;
 }
 
-static enum verdict try_layout(struct perl *perl, const struct perl_facts *facts)
+static enum verdict try_layout(struct perl *perl, const struct perl_facts *facts, bool must_say)
 {
 	struct sv stash;
 	char version[24], name[8];
@@ -114,8 +115,11 @@ static enum verdict try_layout(struct perl *perl, const struct perl_facts *facts
 	if (!perl->sv_count || perl->sv_count > perl->target->source->os_virtual / HEAD_SIZE)
 		return NO_PERL;
 	read_version(perl, version);
-	if (version[0] ? !is_of_series(version, perl->version) :
-			 !sv_at(perl, perl_pointer(perl, "strtab"), &stash) || !sv_is(&stash, SV_HASH))
+	if (version[0] && !is_of_series(version, perl->version)) {
+		snprintf(perl->full_version, sizeof(perl->full_version), "%s", version);
+		return OTHER_VERSION;
+	}
+	if (must_say != (version[0] != '\0') || !sv_at(perl, perl_pointer(perl, "strtab"), &stash) || !sv_is(&stash, SV_HASH))
 		return NO_PERL;
 	if (sv_at(perl, perl_pointer(perl, "defstash"), &stash) &&
 	    (!sv_is(&stash, SV_HASH) ||
@@ -139,23 +143,48 @@ static struct perl *perl_create(struct target *target, const struct image *image
 	return perl;
 }
 
-/* Tries the layouts on a candidate; adds it when one of them agrees. */
+/* Whether an interpreter of a layout fills a block with that many bytes of data. */
+static bool is_size(const struct layout *layout, uint64_t room)
+{
+	uint32_t size = layout_size(layout, "interpreter");
+
+	return size && size <= room && size + MALLOC_ROUNDING > room;
+}
+
+static enum verdict try_layouts(struct perl_state *state, struct perl *perl, uint64_t room, const char *flavour,
+				bool must_say)
+{
+	enum verdict worst = NO_PERL;
+
+	for (size_t i = 0; i < state->facts.len; i++) {
+		const struct layout *layout = &state->facts.items[i]->layout;
+		enum verdict verdict;
+
+		if (strcmp(layout->facts[0].flavour, flavour) != 0 || (room && !is_size(layout, room)))
+			continue;
+		verdict = try_layout(perl, state->facts.items[i], must_say);
+		if (verdict >= OTHER_COUNT)
+			return verdict;
+		worst = verdict > worst ? verdict : worst;
+	}
+	return worst;
+}
+
+/* Tries the layouts on a candidate; adds it when one of them agrees. Where no layout finds a version, perl may only just
+ * have started. */
 static struct fh_error *try_candidate(struct perl_state *state, const struct image *image, uint64_t address,
 				      uint64_t room, const char *flavour)
 {
 	struct perl *perl = perl_create(state->target, image, address);
-	enum verdict verdict = NO_PERL;
+	enum verdict verdict;
 
 	if (!perl)
 		return error_no_memory();
-	for (size_t i = 0; i < state->facts.len && verdict == NO_PERL; i++) {
-		const struct layout *layout = &state->facts.items[i]->layout;
-		uint32_t size = layout_size(layout, "interpreter");
-
-		if (strcmp(layout->facts[0].flavour, flavour) == 0 &&
-		    (!address || !room || (size && size <= room && size + MALLOC_ROUNDING > room)))
-			verdict = try_layout(perl, state->facts.items[i]);
-	}
+	verdict = try_layouts(state, perl, room, flavour, true);
+	if (verdict == NO_PERL)
+		verdict = try_layouts(state, perl, room, flavour, false);
+	if (verdict == OTHER_VERSION)
+		snprintf(state->other_version, sizeof(state->other_version), "%s", perl->full_version);
 	if (verdict == OTHER_COUNT)
 		target_damaged(state->target,
 			       "perl %s at 0x%" PRIx64 ": it says %" PRIu64 " values and has %" PRIu64
@@ -189,16 +218,13 @@ static struct fh_error *load_layouts(struct perl_state *state)
 
 static bool may_be_size(const struct perl_state *state, uint64_t room)
 {
-	for (size_t i = 0; i < state->facts.len; i++) {
-		uint32_t size = layout_size(&state->facts.items[i]->layout, "interpreter");
-
-		if (size && size <= room && size + MALLOC_ROUNDING > room)
+	for (size_t i = 0; i < state->facts.len; i++)
+		if (is_size(&state->facts.items[i]->layout, room))
 			return true;
-	}
 	return false;
 }
 
-static struct fh_error *search_blocks(struct perl_state *state, const struct image *image)
+static struct fh_error *search_blocks(struct perl_state *state, const struct image *image, const char *flavour)
 {
 	struct ledger *ledger = state->target->ledger;
 	struct ledger_cursor cursor = { 0 };
@@ -209,7 +235,7 @@ static struct fh_error *search_blocks(struct perl_state *state, const struct ima
 		uint64_t data = block.start + c->head, room = block.end + 8 - data;
 
 		if (c->unknown && c->state == FH_LIVE && may_be_size(state, room))
-			TRY(try_candidate(state, image, data, room, "threaded"));
+			TRY(try_candidate(state, image, data, room, flavour));
 	}
 	return NULL;
 }
@@ -223,11 +249,17 @@ struct fh_error *perl_find(struct perl_state *state)
 	if (!image)
 		return NULL;
 	TRY(load_layouts(state));
+	/* perl has its variables as symbols unless it was built for several interpreters, and this one with threads only. */
 	if (image_symbol(images, (struct image *)image, "PL_sv_arenaroot", &address, NULL))
 		TRY(try_candidate(state, image, 0, 0, "unthreaded"));
 	else
-		TRY(search_blocks(state, image));
-	if (!state->list.len)
+		TRY(search_blocks(state, image, image_symbol(images, (struct image *)image, "PL_thr_key", &address, NULL) ?
+							"threaded" : "multiplicity"));
+	if (!state->list.len && state->other_version[0])
+		source_warn(state->target->source,
+			    "%s is perl %s, a version that is not known: its memory is shown as blocks of malloc", image->path,
+			    state->other_version);
+	else if (!state->list.len && !state->target->damaged)
 		source_warn(state->target->source,
 			    "%s is perl, of a version that is not known, or it has not started yet: its memory is shown as "
 			    "blocks of malloc", image->path);

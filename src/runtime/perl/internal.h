@@ -165,6 +165,7 @@ struct perl_state {
 	struct target *target;
 	perl_list list;
 	VEC(struct perl_facts *) facts;
+	char other_version[24]; /* of an interpreter that no layout is for */
 };
 struct fh_error *perl_find(struct perl_state *state);
 
