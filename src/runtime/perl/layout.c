@@ -64,26 +64,25 @@ static const struct wanted_offset wanted_offsets[] = {
 static const struct {
 	const char *name;
 	enum sv_kind kind;
-	const char *structure; /* of the body; NULL: none */
 	bool pv, magic;
 } types[] = {
-	{ "SVt_NULL", SV_SCALAR, NULL, false, false },
-	{ "SVt_IV", SV_SCALAR, NULL, false, false },
-	{ "SVt_NV", SV_SCALAR, NULL, false, false },
-	{ "SVt_PV", SV_SCALAR, "xpv", true, false },
-	{ "SVt_INVLIST", SV_INVLIST, "xpvinvlist", true, false },
-	{ "SVt_PVIV", SV_SCALAR, "xpviv", true, false },
-	{ "SVt_PVNV", SV_SCALAR, "xpvnv", true, false },
-	{ "SVt_PVMG", SV_SCALAR, "xpvmg", true, true },
-	{ "SVt_REGEXP", SV_REGEXP, "regexp", true, true },
-	{ "SVt_PVGV", SV_GLOB, "xpvgv", false, true },
-	{ "SVt_PVLV", SV_LVALUE, "xpvlv", true, true },
-	{ "SVt_PVAV", SV_ARRAY, "xpvav", false, true },
-	{ "SVt_PVHV", SV_HASH, "xpvhv", false, true },
-	{ "SVt_PVCV", SV_CODE, "xpvcv", true, true },
-	{ "SVt_PVFM", SV_FORMAT, "xpvfm", true, true },
-	{ "SVt_PVIO", SV_IO, "xpvio", false, true },
-	{ "SVt_PVOBJ", SV_OBJECT, "xpvobj", false, true },
+	{ "SVt_NULL", SV_SCALAR, false, false },
+	{ "SVt_IV", SV_SCALAR, false, false },
+	{ "SVt_NV", SV_SCALAR, false, false },
+	{ "SVt_PV", SV_SCALAR, true, false },
+	{ "SVt_INVLIST", SV_INVLIST, true, false },
+	{ "SVt_PVIV", SV_SCALAR, true, false },
+	{ "SVt_PVNV", SV_SCALAR, true, false },
+	{ "SVt_PVMG", SV_SCALAR, true, true },
+	{ "SVt_REGEXP", SV_REGEXP, true, true },
+	{ "SVt_PVGV", SV_GLOB, false, true },
+	{ "SVt_PVLV", SV_LVALUE, true, true },
+	{ "SVt_PVAV", SV_ARRAY, false, true },
+	{ "SVt_PVHV", SV_HASH, false, true },
+	{ "SVt_PVCV", SV_CODE, true, true },
+	{ "SVt_PVFM", SV_FORMAT, true, true },
+	{ "SVt_PVIO", SV_IO, false, true },
+	{ "SVt_PVOBJ", SV_OBJECT, false, true },
 };
 
 uint32_t perl_constant(const struct layout *layout, const char *name, uint32_t otherwise)
@@ -93,29 +92,20 @@ uint32_t perl_constant(const struct layout *layout, const char *name, uint32_t o
 	return fact ? fact->size : otherwise;
 }
 
-/* Bodies of the smaller types are allocated from xpv_cur on (bodies_by_type[] in sv_inline.h, before 5.36 in sv.c). */
-static bool starts_at_cur(const char *type)
-{
-	return strcmp(type, "SVt_PV") == 0 || strcmp(type, "SVt_PVIV") == 0 || strcmp(type, "SVt_PVNV") == 0 ||
-	       strcmp(type, "SVt_INVLIST") == 0;
-}
-
 static void resolve_bodies(const struct layout *layout, struct perl_facts *facts)
 {
 	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
 		uint32_t number = perl_constant(layout, types[i].name, SVT_MOST);
-		struct sv_body *body;
+		const struct layout_fact *body = layout_field(layout, "bodies_by_type", types[i].name);
 
 		if (number >= SVT_MOST)
 			continue;
-		body = &facts->bodies[number];
-		*body = (struct sv_body){ .kind = types[i].kind, .pv = types[i].pv, .magic = types[i].magic, .known = true };
-		if (!types[i].structure)
-			continue;
-		body->size = layout_size(layout, types[i].structure);
-		body->offset = starts_at_cur(types[i].name) ? (uint32_t)facts->o.xpv_cur : 0;
-		if (body->size > body->offset)
-			body->size -= body->offset;
+		facts->bodies[number] = (struct sv_body){ .kind = types[i].kind, .pv = types[i].pv,
+							  .magic = types[i].magic, .known = true };
+		if (body) {
+			facts->bodies[number].size = body->size;
+			facts->bodies[number].offset = body->offset;
+		}
 	}
 }
 
