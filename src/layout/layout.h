@@ -29,6 +29,8 @@ bool layout_find(const char *runtime, const char *version, const char *flavour, 
 /* Every version and flavour of a runtime that the table has, in its order: i = 0, 1, ...; false at the end. */
 bool layout_nth(const char *runtime, size_t i, struct layout *ret);
 
+/* The facts of one structure, which lie together: a slice of the layout's; of length 0 when it has none. */
+struct layout layout_structure(const struct layout *layout, const char *structure);
 /* A field's fact, or NULL when the structure doesn't have it. */
 const struct layout_fact *layout_field(const struct layout *layout, const char *structure, const char *field);
 /* Its offset, or -1. */

@@ -21,13 +21,11 @@
 static void walk_padnames(struct perl *perl, uint64_t list)
 {
 	struct source *source = perl->target->source;
-	int alloc = layout_offset(&perl->layout, "padnamelist", "xpadnl_alloc");
-	int fill = layout_offset(&perl->layout, "padnamelist", "xpadnl_fill");
 	uint64_t names, n, name;
 
-	if (alloc < 0 || fill < 0 || !perl_claim_as(perl, list, "pad", "names") ||
-	    !source_u64(source, list + (uint64_t)alloc, &names) || !source_u64(source, list + (uint64_t)fill, &n) ||
-	    n > MOST_NAMES)
+	if (!perl_claim_as(perl, list, "pad", "names") ||
+	    !source_u64(source, list + (uint64_t)perl->o->padnames_alloc, &names) ||
+	    !source_u64(source, list + (uint64_t)perl->o->padnames_fill, &n) || n > MOST_NAMES)
 		return;
 	perl_claim_as(perl, names, "pad", "names");
 	for (uint64_t i = 0; i <= n; i++)
@@ -46,12 +44,11 @@ static void walk_pad(struct perl *perl, uint64_t pad)
 static void walk_padlist(struct perl *perl, uint64_t list)
 {
 	struct source *source = perl->target->source;
-	int at = layout_offset(&perl->layout, "padlist", "xpadl_arr");
-	int max_at = layout_offset(&perl->layout, "padlist", "xpadl_max");
 	uint64_t pads, max, pad;
 
-	if (at < 0 || max_at < 0 || !perl_claim_as(perl, list, "pad", "list") || !source_u64(source, list + (uint64_t)at, &pads) ||
-	    !source_u64(source, list + (uint64_t)max_at, &max) || max > MOST_DEPTH)
+	if (!perl_claim_as(perl, list, "pad", "list") ||
+	    !source_u64(source, list + (uint64_t)perl->o->padlist_pads, &pads) ||
+	    !source_u64(source, list + (uint64_t)perl->o->padlist_max, &max) || max > MOST_DEPTH)
 		return;
 	perl_claim_as(perl, pads, "pad", "list");
 	if (source_u64(source, pads, &pad) && pad)

@@ -105,6 +105,7 @@ static enum verdict try_layout(struct perl *perl, const struct perl_facts *facts
 	char version[24], name[8];
 
 	perl->layout = facts->layout;
+	perl->facts = facts;
 	perl->o = &facts->o;
 	perl->bits = &facts->bits;
 	perl->bodies = facts->bodies;
@@ -114,12 +115,13 @@ static enum verdict try_layout(struct perl *perl, const struct perl_facts *facts
 	perl->sv_count = perl_pointer(perl, "sv_count");
 	if (!perl->sv_count || perl->sv_count > perl->target->source->os_virtual / HEAD_SIZE)
 		return NO_PERL;
+	perl->strtab = perl_pointer(perl, "strtab");
 	read_version(perl, version);
 	if (version[0] && !is_of_series(version, perl->version)) {
 		snprintf(perl->full_version, sizeof(perl->full_version), "%s", version);
 		return OTHER_VERSION;
 	}
-	if (must_say != (version[0] != '\0') || !sv_at(perl, perl_pointer(perl, "strtab"), &stash) || !sv_is(&stash, SV_HASH))
+	if (must_say != (version[0] != '\0') || !sv_at(perl, perl->strtab, &stash) || !sv_is(&stash, SV_HASH))
 		return NO_PERL;
 	if (sv_at(perl, perl_pointer(perl, "defstash"), &stash) &&
 	    (!sv_is(&stash, SV_HASH) ||
@@ -144,9 +146,9 @@ static struct perl *perl_create(struct target *target, const struct image *image
 }
 
 /* Whether an interpreter of a layout fills a block with that many bytes of data. */
-static bool is_size(const struct layout *layout, uint64_t room)
+static bool is_size(const struct perl_facts *facts, uint64_t room)
 {
-	uint32_t size = layout_size(layout, "interpreter");
+	uint32_t size = facts->interpreter_size;
 
 	return size && size <= room && size + MALLOC_ROUNDING > room;
 }
@@ -160,7 +162,7 @@ static enum verdict try_layouts(struct perl_state *state, struct perl *perl, uin
 		const struct layout *layout = &state->facts.items[i]->layout;
 		enum verdict verdict;
 
-		if (strcmp(layout->facts[0].flavour, flavour) != 0 || (room && !is_size(layout, room)))
+		if (strcmp(layout->facts[0].flavour, flavour) != 0 || (room && !is_size(state->facts.items[i], room)))
 			continue;
 		verdict = try_layout(perl, state->facts.items[i], must_say);
 		if (verdict >= OTHER_COUNT)
@@ -219,7 +221,7 @@ static struct fh_error *load_layouts(struct perl_state *state)
 static bool may_be_size(const struct perl_state *state, uint64_t room)
 {
 	for (size_t i = 0; i < state->facts.len; i++)
-		if (is_size(&state->facts.items[i]->layout, room))
+		if (is_size(state->facts.items[i], room))
 			return true;
 	return false;
 }

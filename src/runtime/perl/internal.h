@@ -58,6 +58,7 @@ struct perl_offsets {
 	int he_next, he_hek, he_val, hek_len, hek_key, shared_hek;
 	int mg_next, mg_virtual, mg_type, mg_flags, mg_len, mg_obj, mg_ptr;
 	int cop_line, cop_file;
+	int xiv_iv, padnames_alloc, padnames_fill, padlist_pads, padlist_max, regexp_program;
 	uint32_t he_size, aux_size, hash_with_aux_size, gp_size, magic_size;
 };
 
@@ -120,11 +121,22 @@ struct lead {
 	const char *kind, *detail; /* of what it leads to */
 };
 
+/* A layout as numbers that are quick to get at. */
+struct perl_facts {
+	struct layout layout;
+	struct perl_offsets o;
+	struct layout regexp, io; /* the fields of their bodies */
+	uint32_t interpreter_size; /* 0: its variables are symbols */
+	struct sv_bits bits;
+	struct sv_body bodies[SVT_MOST];
+};
+
 /* One interpreter. */
 struct perl {
 	struct target *target;
 	const struct image *image; /* that holds its code */
 	struct layout layout;
+	const struct perl_facts *facts;
 	const struct perl_offsets *o;
 	const struct sv_bits *bits;
 	const struct sv_body *bodies; /* SVT_MOST of them, by type number */
@@ -133,6 +145,7 @@ struct perl {
 	char full_version[24];	      /* "5.36.0", as it says itself; or that of the layout */
 	uint64_t address;	      /* of struct interpreter; 0: its variables are symbols of the image */
 	uint32_t number;	      /* in the target, from 0 */
+	uint64_t strtab;	      /* address of the hash of shared keys */
 	uint64_t sv_count;	      /* what it says */
 	uint64_t live;		      /* what was found */
 	VEC(struct sv_arena) arenas; /* ascending once they are counted */
@@ -149,12 +162,6 @@ struct perl {
 
 /* layout.c: resolves a layout; false when it lacks what this program needs. The result lasts as long as the
  * process and is shared by all interpreters with it. */
-struct perl_facts {
-	struct layout layout;
-	struct perl_offsets o;
-	struct sv_bits bits;
-	struct sv_body bodies[SVT_MOST];
-};
 bool perl_resolve(const struct layout *layout, struct perl_facts *ret);
 /* A number that the layout has as a constant ("SVt_PVHV"); `otherwise` when it hasn't. */
 uint32_t perl_constant(const struct layout *layout, const char *name, uint32_t otherwise);

@@ -8,15 +8,14 @@
 #define HANDLES 64u /* in a table of handles: PERLIO_TABLE_SIZE in perlio.c */
 
 /* Names what the pointers in a struct point to, `depth` steps far; the detail is the field's name. */
-static void claim_fields(struct perl *perl, uint64_t at, const char *structure, const char *kind, uint32_t depth)
+static void claim_fields(struct perl *perl, uint64_t at, struct layout fields, const char *kind, uint32_t depth)
 {
-	const struct layout *layout = &perl->layout;
 	uint64_t word;
 
-	for (size_t i = 0; i < layout->len; i++) {
-		const struct layout_fact *fact = &layout->facts[i];
+	for (size_t i = 0; i < fields.len; i++) {
+		const struct layout_fact *fact = &fields.facts[i];
 
-		if (strcmp(fact->structure, structure) != 0 || strcmp(fact->field, "sizeof") == 0)
+		if (strcmp(fact->field, "sizeof") == 0)
 			continue;
 		for (uint32_t n = 0; n + 8 <= fact->size; n += 8) /* arrays have several */
 			if (source_u64(perl->target->source, at + fact->offset + n, &word) && word >= PAGE)
@@ -96,16 +95,16 @@ static void walk_handles(struct perl *perl)
 
 void io_walk(struct perl *perl, const struct sv *io)
 {
-	claim_fields(perl, io->any, "xpvio", "handle", 1);
+	claim_fields(perl, io->any, perl->facts->io, "handle", 1);
 }
 
 /* ---- regexps ---------------------------------------------------------------------------- */
 
 void regexp_walk(struct perl *perl, const struct sv *regexp)
 {
-	perl_claim_with(perl, sv_word(perl, regexp, layout_offset(&perl->layout, "regexp", "pprivate")), 4, "regexp data",
+	perl_claim_with(perl, sv_word(perl, regexp, perl->o->regexp_program), 4, "regexp data",
 			"program");
-	claim_fields(perl, regexp->any, "regexp", "regexp data", 1);
+	claim_fields(perl, regexp->any, perl->facts->regexp, "regexp data", 1);
 }
 
 /* ---- all ------------------------------------------------------------------------------------ */
@@ -120,7 +119,7 @@ void interpreter_walk(struct perl *perl)
 	walk_stacks(perl);
 	walk_handles(perl);
 	if (parser && perl_claim_as(perl, parser, "parser", ""))
-		claim_fields(perl, parser, "yy_parser", "parser", 2);
+		claim_fields(perl, parser, layout_structure(&perl->layout, "yy_parser"), "parser", 2);
 	code_walk_ops(perl, main);
 	code_walk_ops(perl, perl_pointer(perl, "eval_root"));
 }
@@ -129,5 +128,6 @@ void interpreter_walk(struct perl *perl)
 void interpreter_walk_rest(struct perl *perl)
 {
 	if (perl->address)
-		claim_fields(perl, perl->address, "interpreter", "interpreter data", 2);
+		claim_fields(perl, perl->address, layout_structure(&perl->layout, "interpreter"), "interpreter data",
+			     2);
 }

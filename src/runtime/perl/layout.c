@@ -59,6 +59,12 @@ static const struct wanted_offset wanted_offsets[] = {
 	WANT(mg_ptr, "magic", "mg_ptr", true),
 	WANT(cop_line, "cop", "cop_line", true),
 	WANT(cop_file, "cop", "cop_file", false),
+	WANT(xiv_iv, "xpvmg", "xiv_u", true),
+	WANT(padnames_alloc, "padnamelist", "xpadnl_alloc", true),
+	WANT(padnames_fill, "padnamelist", "xpadnl_fill", true),
+	WANT(padlist_pads, "padlist", "xpadl_arr", true),
+	WANT(padlist_max, "padlist", "xpadl_max", true),
+	WANT(regexp_program, "regexp", "pprivate", true),
 };
 
 static const struct {
@@ -149,6 +155,9 @@ bool perl_resolve(const struct layout *layout, struct perl_facts *ret)
 	ret->o.hash_with_aux_size = layout_size(layout, "xpvhv_with_aux");
 	ret->o.gp_size = layout_size(layout, "gp");
 	ret->o.magic_size = layout_size(layout, "magic");
+	ret->interpreter_size = layout_size(layout, "interpreter");
+	ret->regexp = layout_structure(layout, "regexp");
+	ret->io = layout_structure(layout, "xpvio");
 	resolve_bodies(layout, ret);
 	resolve_bits(layout, &ret->bits);
 	return ret->o.he_size && ret->o.gp_size && ret->o.magic_size && ret->bits.object && ret->bits.rok && ret->bits.pok;

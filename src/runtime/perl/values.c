@@ -101,7 +101,7 @@ static void walk_package(struct perl *perl, uint64_t aux)
 static void walk_hash(struct perl *perl, const struct sv *sv, uint32_t owner)
 {
 	struct source *source = perl->target->source;
-	bool shared_table = sv->address == perl_pointer(perl, "strtab");
+	bool shared_table = sv->address == perl->strtab;
 	bool own_keys = !shared_table && !(sv->flags & perl->bits->sharekeys);
 	category_id entry = perl_owner_category(perl, owner, PART_ENTRY);
 	category_id key = perl_category(perl, "perl", "hash key", "shared", FH_LIVE);
@@ -158,12 +158,11 @@ static void walk_glob(struct perl *perl, const struct sv *sv)
 /* C code keeps the address of its own data in the number of a blessed scalar. */
 static void walk_handle(struct perl *perl, const struct sv *sv, uint32_t owner)
 {
-	int offset = layout_offset(&perl->layout, "xpvmg", "xiv_u");
 	uint64_t pointer;
 
-	if (owner < SV_KINDS || !(sv->flags & perl->bits->iok) || sv->flags & perl->bits->pok || offset < 0)
+	if (owner < SV_KINDS || !(sv->flags & perl->bits->iok) || sv->flags & perl->bits->pok)
 		return;
-	pointer = sv_word(perl, sv, offset);
+	pointer = sv_word(perl, sv, perl->o->xiv_iv);
 	perl_claim_with(perl, pointer, 2, "C data", perl->owners.items[owner].detail);
 }
 
