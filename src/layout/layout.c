@@ -7,6 +7,7 @@ static const struct layout_fact table[] = {
 #define F(runtime, version, flavour, structure, field, offset, size, first_bit, bits)                       \
 	{ runtime, version, flavour, structure, field, offset, size, first_bit, bits },
 #include "cpython.def"
+#include "perl.def"
 #undef F
 };
 

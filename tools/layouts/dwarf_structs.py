@@ -2,7 +2,7 @@
 
 in:  {"structs": {name: [names to look up]}, "size_only": [...], "shallow": [...], "enums": [...],
       "arrays": [variables whose length is wanted], "tables": [static arrays of structs of integers],
-      "plain_unions": true leaves unions closed whose members are all scalars as wide as the union}
+      "plain_unions": true leaves unions of nothing but scalars closed}
 out: {"gdb", "structs": {name: {"size", "fields": [[path, offset, size, first bit, bits]]}},
       "enums": {enumerator: value}, "arrays": {variable: elements}, "tables": {variable: [{member: value}]},
       "conflicts": [...]}
@@ -15,9 +15,10 @@ import gdb
 AGGREGATE = (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION)
 
 
-def plain(union):
-    return union.code == gdb.TYPE_CODE_UNION and all(
-        f.type.strip_typedefs().code not in AGGREGATE and f.type.sizeof == union.sizeof for f in union.fields())
+def plain(kind):
+    """A union of scalars, or of such unions."""
+    return kind.code == gdb.TYPE_CODE_UNION and all(
+        member.code not in AGGREGATE or plain(member) for member in [f.type.strip_typedefs() for f in kind.fields()])
 
 
 def members(struct, path=(), base=0, deep=True, closed=lambda kind: False):
@@ -84,7 +85,7 @@ def array_lengths(names):
 def tables(names):
     for name in names:
         symbol = gdb.lookup_static_symbol(name)
-        if symbol:
+        if symbol and not symbol.value().is_optimized_out:
             first, last = symbol.type.range()
             rows = [symbol.value()[i] for i in range(first, last + 1)]
             yield name, [{field.name: int(row[field]) for field in row.type.strip_typedefs().fields()} for row in rows]
