@@ -237,6 +237,14 @@ class Absurd(Case):
 		result, _ = self.look(elf(headers=headers, body=notes + bytes(4096)), 0)
 		self.assertEqual(result["os"]["virtual"], 4096)
 
+	def test_unaligned(self):
+		"""Writable segments of a file, where allocators are looked for, that begin at any byte."""
+		files = struct.pack("<QQ", 1, 4096) + struct.pack("<QQQ", 0x10003, 0x20003, 0) + b"/nowhere\0"
+		payload = note(0x46494c45, files)
+		headers = [(PT_NOTE, 0, 64 + 56 * 2, 0, len(payload), 0), (PT_LOAD, 6, 1, 0x10003, 16000, 16001)]
+		result, _ = self.look(elf(headers=headers, body=payload + bytes(16384)), 0)
+		self.assertEqual(result["os"]["virtual"], 16001)
+
 	def test_notes_that_lie(self):
 		for payload in (note(0x46494c45, struct.pack("<QQ", 1 << 60, 4096)), struct.pack("<III", 5, 0xffffffff, 1) + b"CORE\0\0\0\0",
 				struct.pack("<III", 0xfffffff0, 4, 1) + bytes(64), note(1, bytes(400)), note(3, bytes(10))):
