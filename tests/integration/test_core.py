@@ -237,6 +237,24 @@ class Absurd(Case):
 		result, _ = self.look(elf(headers=headers, body=notes + bytes(4096)), 0)
 		self.assertEqual(result["os"]["virtual"], 4096)
 
+	def test_notes_without_end(self):
+		"""Each of many note segments has the same bytes of the file: what is read of them is bounded in all."""
+		notes = note(7, bytes(8)) * 300000
+		n = 50000
+		headers = [(PT_NOTE, 0, 64 + 56 * (n + 1), 0, len(notes), 0)] * n + [(PT_LOAD, 6, 0, 0x10000, 4096, 4096)]
+		result, done = self.look(elf(headers=headers, body=notes), 3)
+		self.assertEqual(result["os"]["virtual"], 4096)
+		self.assertIn("more than 256 MiB of notes", done.stderr)
+
+	def test_wrong_everywhere(self):
+		"""Warnings are for people: a few hundred, and that there are more."""
+		headers = [(PT_LOAD, 6, 0, 0x10000 + i * 4096, 8192, 8192) for i in range(60000)]
+		result, done = self.look(elf(headers=headers), 3)
+		self.assertEqual(result["os"]["virtual"], 60001 * 4096)
+		self.assertEqual(len(result["warnings"]), 200)
+		self.assertEqual(len(done.stderr.splitlines()), 200)
+		self.assertIn("there are more warnings", done.stderr.splitlines()[-1])
+
 	def test_unaligned(self):
 		"""Writable segments of a file, where allocators are looked for, that begin at any byte."""
 		files = struct.pack("<QQ", 1, 4096) + struct.pack("<QQQ", 0x10003, 0x20003, 0) + b"/nowhere\0"
