@@ -332,36 +332,40 @@ static void read_thread_names(struct source *source)
 	}
 }
 
+static int open_if_same(const char *path, const struct mapping *mapping)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == mapping->inode)
+		return fd;
+	close(fd);
+	errno = ESTALE;
+	return -1;
+}
+
+/* By map_files. If we aren't privileged enough for it, or the mapping is gone, by name: that may mean another file by
+ * now, or in our file system; the inode tells. */
 static int open_file(struct source *source, const struct mapping *mapping)
 {
 	const struct live *live = (const struct live *)source;
 	char path[4200];
-	struct stat st;
-	int fd;
+	int fd = -1;
 
-	if (!mapping->inode)
-		return -1;
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, live->task, mapping->start,
-		 mapping->end);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == mapping->inode)
-		return fd;
-	/* Not privileged enough for map_files, or the mapping is gone. The name may mean another
-	 * file by now, or in our file system; the inode tells. */
-	for (int i = 0; i < 2; i++) {
-		if (fd >= 0)
-			close(fd);
+	errno = ENOENT;
+	for (int i = 0; i < 3 && mapping->inode && fd < 0 && errno != EMFILE && errno != ENFILE; i++) {
 		if (i == 0)
+			snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, live->task, mapping->start,
+				 mapping->end);
+		else if (i == 1)
 			snprintf(path, sizeof(path), "/proc/%d/root%s", live->task, mapping->path);
 		else
 			snprintf(path, sizeof(path), "%s", mapping->path);
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-		if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == mapping->inode)
-			return fd;
+		fd = open_if_same(path, mapping);
 	}
-	if (fd >= 0)
-		close(fd);
-	return -1;
+	return fd;
 }
 
 static void resume(struct source *source)

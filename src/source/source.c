@@ -23,6 +23,7 @@ struct fh_error *source_init(struct source *source, const struct source_ops *ops
 void source_deinit(struct source *source)
 {
 	memory_deinit(&source->memory);
+	vec_free(&source->open_files);
 	ranges_deinit(&source->resident);
 	ranges_deinit(&source->swapped);
 	vec_free(&source->mappings);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Core files: the same census as the process they were made of, and one clear line for what is none."""
 import os
+import resource
 import shutil
 import struct
 import unittest
@@ -10,6 +11,7 @@ from harness import Case, census, core_segments, freehold
 
 PT_LOAD, PT_NOTE = 1, 4
 PYTHON = "/usr/bin/python3"
+MANY_FILES = "import ctypes, decimal, lzma, sqlite3, ssl, array, mmap; print('READY', flush=True); input()"
 PROGRAM = "keep = [str(i) for i in range(20000)]; big = bytearray(10**6); print('READY', flush=True); input()"
 
 
@@ -118,6 +120,15 @@ class Cores(Case):
 		self.assertIn("build-id", freehold("census", path, check=None).stderr)
 		self.assertNotIn("build-id", freehold("census", path, "--exe", moved, check=None).stderr)
 		self.assertNotIn("build-id", freehold("census", path, "--sysroot", root, check=None).stderr)
+
+	def test_few_files_may_be_open(self):
+		"""More files are mapped than descriptors are left: the same census, text that gcore left out included."""
+		self.need(PYTHON)
+		target = self.start([PYTHON, "-c", MANY_FILES])
+		path = self.gcore(target)
+		few = census(path, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8)))
+		self.assertEqual(few["warnings"], [])
+		self.assertSameRows(few, census(path), ("count", "virtual"))
 
 	def assert_one_line(self, done):
 		self.assertEqual(done.stdout, "")

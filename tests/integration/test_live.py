@@ -2,6 +2,7 @@
 """Live processes: every state they can be in, and that they go on as they were whatever happens to the program."""
 import json
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -193,6 +194,14 @@ class Unharmed(Case):
 			# Pages of files the target may touch itself as it runs on; those of the mapping would be 2 MB of tables.
 			self.assertLess(int(after["VmPTE"].split()[0]) - int(before["VmPTE"].split()[0]), 128)
 			self.assertGreater(result["os"]["virtual"], 1 << 30)
+
+	def test_few_files_may_be_open(self):
+		"""A process with more mapped files than we may have open."""
+		target = self.start([PYTHON, "-c", "import ctypes, decimal, lzma, sqlite3, ssl, array, mmap\n"
+			"print('READY', flush=True)\ninput()"])
+		few = census(target, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8)))
+		self.assertEqual(few["warnings"], [])
+		self.assertEqual(without_pause(few), without_pause(census(target)))
 
 	def test_low_memory_says_so(self):
 		target = self.start([PYTHON, "-c", SLEEPER, 1])
