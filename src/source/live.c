@@ -46,7 +46,7 @@ static char *proc_path(char buffer[64], pid_t pid, const char *name)
 	return buffer;
 }
 
-/* ---- before the stop ----------------------------------------------------- */
+/* ---- what it is ---------------------------------------------------------- */
 
 static struct fh_error *read_command(struct live *live)
 {
@@ -83,6 +83,8 @@ static struct fh_error *read_auxv(struct live *live)
 	free(text);
 	return NULL;
 }
+
+/* ---- before the stop ----------------------------------------------------- */
 
 /* A main thread may end before the others (pthread_exit in main). The process lives on, but the files of
  * /proc/PID are empty then; those of /proc/TID, which no listing shows, are not. */
@@ -163,10 +165,21 @@ static struct fh_error *read_smaps(struct live *live)
 	return procfs_parse_smaps(text, &live->smaps);
 }
 
+static void close_proc_files(struct live *live)
+{
+	if (live->pagemap_fd >= 0)
+		close(live->pagemap_fd);
+	if (live->mem_fd >= 0)
+		close(live->mem_fd);
+	live->pagemap_fd = live->mem_fd = -1;
+}
+
+/* They belong to the memory that the process has now: after an exec they have none. */
 static struct fh_error *open_proc_files(struct live *live)
 {
 	char path[64];
 
+	close_proc_files(live);
 	live->pagemap_fd = open(proc_path(path, live->task, "pagemap"), O_RDONLY | O_CLOEXEC);
 	live->mem_fd = live->pagemap_fd < 0 ? -1 : open(proc_path(path, live->task, "mem"), O_RDONLY | O_CLOEXEC);
 	if (live->mem_fd >= 0)
@@ -218,6 +231,10 @@ static struct fh_error *look(struct live *live)
 {
 	struct source *source = &live->source;
 
+	/* Now that it can't become another program. */
+	TRY(open_proc_files(live));
+	TRY(read_command(live));
+	TRY(read_auxv(live));
 	TRY(read_maps(live));
 	TRY(procfs_pages(live->pagemap_fd, source, &live->pages, &live->exact));
 	if (!live->exact) /* only smaps knows then what Rss is */
@@ -385,10 +402,7 @@ static void destroy(struct source *source)
 	copy_deinit(&live->copy);
 	vec_free(&live->smaps);
 	vec_free(&live->pages);
-	if (live->pagemap_fd >= 0)
-		close(live->pagemap_fd);
-	if (live->mem_fd >= 0)
-		close(live->mem_fd);
+	close_proc_files(live);
 	free(live);
 }
 
@@ -405,9 +419,7 @@ static struct fh_error *load(struct live *live, const struct fh_options *options
 	struct fh_error *error;
 
 	TRY(check_target(live));
-	TRY(open_proc_files(live));
-	TRY(read_command(live));
-	TRY(read_auxv(live));
+	TRY(open_proc_files(live)); /* whether we may, before anything is stopped */
 	TRY(read_smaps(live));
 	TRY(prepare_copy(live, options));
 	TRY(stop_begin(source->pid, source, &live->stop));

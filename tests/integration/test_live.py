@@ -57,6 +57,14 @@ class States(Case):
 		self.assertTrue(target.running())
 		self.check_runs_on(target)
 
+	def test_becomes_another_program(self):
+		"""Figures and bytes are those of one program, whatever it was when it was opened: the end of the stack has its name."""
+		target = self.start_program("exec_again")
+		for _ in range(60):
+			found = harness.freehold_json("sql", target.pid, "select hex(memory(end - 24, 24)) from mapping where path = '[stack]'")
+			self.assertEqual([row for row in found["rows"] if b"exe".hex() not in str(row)], [])
+		self.check_runs_on(target)
+
 	def test_stopped_stays_stopped(self):
 		target = self.start([PYTHON, "-c", SLEEPER, 2])
 		target.stop()
