@@ -65,6 +65,15 @@ class States(Case):
 			self.assertEqual([row for row in found["rows"] if b"exe".hex() not in str(row)], [])
 		self.check_runs_on(target)
 
+	def test_waits_for_a_child_in_its_memory(self):
+		"""The parent of a vfork() can't be stopped, and its child runs in the same memory: that is said."""
+		target = self.start_program("vfork_wait")
+		result = census(target)
+		self.assertIn("1 of 1 threads did not stop", "\n".join(result["warnings"]))
+		self.assertEqual(sum(r["resident"] for r in result["rows"]), result["os"]["resident"])
+		self.check_runs_on(target)
+		self.assertNotIn("did not stop", freehold("census", harness.children(target.pid)[0]).stderr)
+
 	def test_stopped_stays_stopped(self):
 		target = self.start([PYTHON, "-c", SLEEPER, 2])
 		target.stop()
