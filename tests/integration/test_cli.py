@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import resource
 import select
 import signal
 import struct
@@ -382,6 +383,16 @@ class Cli(Case):
 			self.assertEqual(done.returncode, 1, words)
 			self.assertIn("No space left", done.stderr)
 			self.assertEqual(len(done.stderr.splitlines()), 1)
+
+	def test_limited_output(self):
+		"""A limit of the size of files is no reason to be ended by a signal."""
+		target = self.sleeper()
+		with open(os.path.join(self.directory(), "out"), "w") as out:
+			done = subprocess.run([FREEHOLD, str(target.pid), "--all"], stdout=out, stderr=subprocess.PIPE, text=True,
+				preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024)))
+		self.assertEqual(done.returncode, 1)
+		self.assertIn("File too large", done.stderr)
+		self.assertEqual(len(done.stderr.splitlines()), 1)
 
 	def test_closed_output(self):
 		target = self.sleeper()
