@@ -284,6 +284,13 @@ static struct fh_error *add_copied(struct live *live)
 	return NULL;
 }
 
+/* Not what the kernel itself has pages for, such as [vvar]. */
+static bool is_anonymous(const struct mapping *m)
+{
+	return !m->inode && (!m->path[0] || strcmp(m->path, "[heap]") == 0 || strcmp(m->path, "[stack]") == 0 ||
+			     strncmp(m->path, "[anon:", strlen("[anon:")) == 0);
+}
+
 /* What is in no private page: the file's bytes, or zeros that nobody ever touched. */
 static struct fh_error *add_rest(struct live *live, size_t mapping, uint64_t start, uint64_t end)
 {
@@ -293,7 +300,7 @@ static struct fh_error *add_rest(struct live *live, size_t mapping, uint64_t sta
 		return NULL;
 	if (m->inode)
 		return files_add(&live->source, m, start, end);
-	if (m->flags & MAPPING_SHARED || m->path[0] == '[')
+	if (m->flags & MAPPING_SHARED || !is_anonymous(m))
 		return NULL;
 	return memory_add_zero(&live->source.memory, start, end) ? NULL : error_no_memory();
 }

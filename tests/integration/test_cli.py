@@ -242,6 +242,14 @@ class Cli(Case):
 		self.assertEqual(bytes.fromhex("".join(r["bytes"] for r in result["rows"])), truth[:32])
 		self.assertEqual(len(freehold("hexdump", target.pid, at).stdout.splitlines()), 16)
 
+	def test_hexdump_of_what_was_never_touched(self):
+		"""The process would read zeros there, in its stack as anywhere."""
+		target = self.holder()
+		stack = next(m for m in harness.smaps(target.pid) if m["path"] == "[stack]")
+		self.assertLess(stack["Rss"], stack["Size"])
+		result = freehold_json("hexdump", target.pid, hex(stack["start"]), 64)
+		self.assertEqual("".join(r["bytes"] for r in result["rows"]), "00" * 64)
+
 	def test_hexdump_says_what_is_unreadable(self):
 		target = self.holder()
 		maps = [m for m in harness.smaps(target.pid)]
