@@ -14,6 +14,7 @@
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "source/procfs.h"
@@ -48,6 +49,17 @@ static double now_ms(void)
 
 struct fh_error *stop_not_permitted(pid_t pid)
 {
+	char path[64];
+	CLEANUP_FREE char *status = NULL;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	status = procfs_text(path, NULL);
+	if (status && procfs_field(status, "Uid") == getuid())
+		return error_create(FH_ERROR_PERMISSION,
+				    "process %d: not permitted to look at it, though its user is the same: it made itself "
+				    "undumpable or changed its user (prctl(2), PR_SET_DUMPABLE), or has rights that we have "
+				    "not, or see /proc/sys/kernel/yama/ptrace_scope; run with CAP_SYS_PTRACE (sudo)",
+				    pid);
 	return error_create(FH_ERROR_PERMISSION,
 			    "process %d: not permitted to look at it; run as its user or with "
 			    "CAP_SYS_PTRACE (sudo), and see /proc/sys/kernel/yama/ptrace_scope",

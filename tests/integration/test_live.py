@@ -133,9 +133,17 @@ class States(Case):
 		if "freehold:" not in done.stderr:
 			self.skipTest("the program can't be run by others here: " + done.stderr.strip())
 		self.one_line(done, "not permitted", "CAP_SYS_PTRACE", "ptrace_scope")
+		return done.stderr
+
+	def test_of_the_same_user_but_undumpable(self):
+		self.need_root("to become somebody else")
+		self.need("setpriv")
+		target = self.start(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", PYTHON, "-c",
+			"import ctypes, time; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); print('READY', flush=True); time.sleep(1000)"])
+		self.assertIn("user is the same", self.refused_to_others(target.pid))
 
 	def test_not_ours(self):
-		self.refused_to_others(os.getpid())
+		self.assertIn("run as its user", self.refused_to_others(os.getpid()))
 
 	def test_not_ours_and_hidden(self):
 		"""/proc mounted with hidepid shows nothing at all of what others run."""
