@@ -269,6 +269,11 @@ static size_t fill_from_process(void *context, uint64_t address, uint64_t offset
 	(void)offset;
 	if (n <= 0)
 		n = pread(live->mem_fd, buffer, len, (off_t)address);
+	if (n <= 0 && !live->source.damaged && procfs_ended(live->task)) {
+		source_warn(&live->source, "process %d ended while it was analysed: what was not read by then is missing",
+			    live->source.pid);
+		live->source.damaged = true;
+	}
 	return n > 0 ? (size_t)n : 0;
 }
 

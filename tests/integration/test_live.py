@@ -234,6 +234,21 @@ class Unharmed(Case):
 		self.assertIn("while it was analysed", text)
 		self.assertEqual(without_pause(census(target, "--low-memory")), without_pause(census(target)))
 
+	def test_ends_while_it_waits(self):
+		"""Killed while it is read as the analysis goes: what is there counts, and what happened is said."""
+		target = self.start([PYTHON, "-c", "x = [str(i) for i in range(3000000)]\nprint('READY', flush=True)\ninput()"])
+		process = subprocess.Popen([harness.FREEHOLD, str(target.pid), "--low-memory", "--all", "--format", "json"],
+			stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+		wait_until(lambda: not target.running() or state(target.pid) == "t", "the stop")
+		time.sleep(0.1)
+		target.process.kill()
+		out, errors = process.communicate(timeout=harness.PATIENCE)
+		if "ended while" not in errors: # it was too fast for us
+			self.skipTest("the analysis was over already")
+		self.assertEqual(process.returncode, 3)
+		result = json.loads(out)
+		self.assertEqual(sum(r["resident"] for r in result["rows"]), result["os"]["resident"])
+
 	def test_falls_back_under_a_limit(self):
 		"""A cgroup that has no room for a copy: it is streamed, and that is said."""
 		self.need_root("to make a cgroup")
