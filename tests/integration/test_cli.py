@@ -194,6 +194,7 @@ class Cli(Case):
 				(("sql", target.pid, "drop table block"), ("only SELECT",)),
 				(("sql", target.pid, "attach '/tmp/x' as x"), ("only SELECT",)),
 				(("sql", target.pid, "select load_extension('x')"), ("load_extension",)),
+				(("sql", target.pid, "select randomblob(1e9)"), ("too big",)),
 				(("sql", target.pid, ""), ("no SQL",))):
 			for form in ("text", "json"):
 				done = freehold(*arguments, "--format", form, check=2)
