@@ -131,6 +131,7 @@ int main(int argc, char **argv)
 	int status = STATUS_DONE;
 
 	fill_standard_descriptors();
+	signal(SIGXFSZ, SIG_IGN); /* a file that may not become larger is an error of write() */
 	setlocale(LC_CTYPE, "");
 	error = run(argc, argv, &session, &settings);
 	if (!error)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "source/files.h"
 
 #define MOST_HEADERS 512
 #define MOST_NOTE_BYTES 4096
@@ -44,7 +45,7 @@ static uint64_t page_down(uint64_t n)
 static bool read_from_file(struct source *source, const struct mapping *mapping, uint64_t offset,
 			   void *buffer, size_t len)
 {
-	CLEANUP_CLOSE int fd = mapping_has_file(mapping) ? source->ops->open_file(source, mapping) : -1;
+	CLEANUP_CLOSE int fd = mapping_has_file(mapping) ? files_open(source, mapping) : -1;
 
 	return fd >= 0 && offset <= INT64_MAX && pread(fd, buffer, len, (off_t)offset) == (ssize_t)len;
 }

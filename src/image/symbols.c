@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "image/image.h"
+#include "source/files.h"
 
 #define MOST_SYMBOLS (1u << 22)
 #define MOST_ENTRIES 512 /* of a dynamic section; libraries have about 30 */
@@ -164,7 +165,7 @@ static Elf *open_file(const struct images *images, struct image *image)
 
 	if (image->elf || image->fd == -2)
 		return image->elf;
-	image->fd = m && image_is_of(image, m) ? images->source->ops->open_file(images->source, m) : -1;
+	image->fd = m && image_is_of(image, m) ? files_open(images->source, m) : -1;
 	if (image->fd >= 0)
 		image->elf = elf_begin(image->fd, ELF_C_READ, NULL);
 	if (image->elf && (elf_kind(image->elf) != ELF_K_ELF || gelf_getclass(image->elf) != ELFCLASS64 ||

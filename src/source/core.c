@@ -395,6 +395,7 @@ static void find_exe(struct core *core)
 
 static int open_file(struct source *source, const struct mapping *mapping)
 {
+	errno = ENOENT;
 	return mapping->inode ? core_open_file((struct core *)source, mapping->path) : -1;
 }
 
@@ -403,10 +404,9 @@ static void destroy(struct source *source)
 	struct core *core = (struct core *)source;
 
 	source_deinit(source);
-	for (size_t i = 0; i < core->known.len; i++)
-		if (core->known.items[i].fd >= 0)
-			close(core->known.items[i].fd);
 	vec_free(&core->known);
+	hashmap_deinit(&core->known_paths);
+	vec_free(&core->by_path);
 	vec_free(&core->segments);
 	vec_free(&core->mapped);
 	if (core->fd >= 0)

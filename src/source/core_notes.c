@@ -3,13 +3,14 @@
  * Notes of a core. Layouts of NT_PRSTATUS and NT_PRPSINFO: struct elf_prstatus and elf_prpsinfo for x86-64
  * (include/linux/elfcore.h, Linux 6.1); NT_FILE: fs/binfmt_elf.c, fill_files_note().
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "source/core.h"
 
-#define MOST_NOTES (UINT64_C(256) << 20) /* bytes */
+#define MOST_NOTES (UINT64_C(256) << 20) /* bytes, in all note segments together */
 
 #define PRSTATUS_PID 32
 #define PRSTATUS_REGISTERS 112
@@ -117,8 +118,13 @@ struct fh_error *core_read_notes(struct core *core, const Elf64_Phdr *header)
 		return NULL;
 	if (size > core->file_size - header->p_offset)
 		size = core->file_size - header->p_offset;
-	if (size > MOST_NOTES)
-		size = MOST_NOTES;
+	if (size > MOST_NOTES - core->notes_read) {
+		size = MOST_NOTES - core->notes_read;
+		source_warn(&core->source, "the core has more than %" PRIu64 " MiB of notes; the rest is not read",
+			    MOST_NOTES >> 20);
+		core->source.damaged = true;
+	}
+	core->notes_read += size;
 	notes = malloc(size + 1);
 	if (!notes)
 		return error_no_memory();

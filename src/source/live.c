@@ -46,7 +46,7 @@ static char *proc_path(char buffer[64], pid_t pid, const char *name)
 	return buffer;
 }
 
-/* ---- before the stop ----------------------------------------------------- */
+/* ---- what it is ---------------------------------------------------------- */
 
 static struct fh_error *read_command(struct live *live)
 {
@@ -83,6 +83,8 @@ static struct fh_error *read_auxv(struct live *live)
 	free(text);
 	return NULL;
 }
+
+/* ---- before the stop ----------------------------------------------------- */
 
 /* A main thread may end before the others (pthread_exit in main). The process lives on, but the files of
  * /proc/PID are empty then; those of /proc/TID, which no listing shows, are not. */
@@ -163,10 +165,21 @@ static struct fh_error *read_smaps(struct live *live)
 	return procfs_parse_smaps(text, &live->smaps);
 }
 
+static void close_proc_files(struct live *live)
+{
+	if (live->pagemap_fd >= 0)
+		close(live->pagemap_fd);
+	if (live->mem_fd >= 0)
+		close(live->mem_fd);
+	live->pagemap_fd = live->mem_fd = -1;
+}
+
+/* They belong to the memory that the process has now: after an exec they have none. */
 static struct fh_error *open_proc_files(struct live *live)
 {
 	char path[64];
 
+	close_proc_files(live);
 	live->pagemap_fd = open(proc_path(path, live->task, "pagemap"), O_RDONLY | O_CLOEXEC);
 	live->mem_fd = live->pagemap_fd < 0 ? -1 : open(proc_path(path, live->task, "mem"), O_RDONLY | O_CLOEXEC);
 	if (live->mem_fd >= 0)
@@ -218,6 +231,10 @@ static struct fh_error *look(struct live *live)
 {
 	struct source *source = &live->source;
 
+	/* Now that it can't become another program. */
+	TRY(open_proc_files(live));
+	TRY(read_command(live));
+	TRY(read_auxv(live));
 	TRY(read_maps(live));
 	TRY(procfs_pages(live->pagemap_fd, source, &live->pages, &live->exact));
 	if (!live->exact) /* only smaps knows then what Rss is */
@@ -252,6 +269,11 @@ static size_t fill_from_process(void *context, uint64_t address, uint64_t offset
 	(void)offset;
 	if (n <= 0)
 		n = pread(live->mem_fd, buffer, len, (off_t)address);
+	if (n <= 0 && !live->source.damaged && procfs_ended(live->task)) {
+		source_warn(&live->source, "process %d ended while it was analysed: what was not read by then is missing",
+			    live->source.pid);
+		live->source.damaged = true;
+	}
 	return n > 0 ? (size_t)n : 0;
 }
 
@@ -267,6 +289,13 @@ static struct fh_error *add_copied(struct live *live)
 	return NULL;
 }
 
+/* Not what the kernel itself has pages for, such as [vvar]. */
+static bool is_anonymous(const struct mapping *m)
+{
+	return !m->inode && (!m->path[0] || strcmp(m->path, "[heap]") == 0 || strcmp(m->path, "[stack]") == 0 ||
+			     strncmp(m->path, "[anon:", strlen("[anon:")) == 0);
+}
+
 /* What is in no private page: the file's bytes, or zeros that nobody ever touched. */
 static struct fh_error *add_rest(struct live *live, size_t mapping, uint64_t start, uint64_t end)
 {
@@ -276,7 +305,7 @@ static struct fh_error *add_rest(struct live *live, size_t mapping, uint64_t sta
 		return NULL;
 	if (m->inode)
 		return files_add(&live->source, m, start, end);
-	if (m->flags & MAPPING_SHARED || m->path[0] == '[')
+	if (m->flags & MAPPING_SHARED || !is_anonymous(m))
 		return NULL;
 	return memory_add_zero(&live->source.memory, start, end) ? NULL : error_no_memory();
 }
@@ -332,36 +361,40 @@ static void read_thread_names(struct source *source)
 	}
 }
 
+static int open_if_same(const char *path, const struct mapping *mapping)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == mapping->inode)
+		return fd;
+	close(fd);
+	errno = ESTALE;
+	return -1;
+}
+
+/* By map_files. If we aren't privileged enough for it, or the mapping is gone, by name: that may mean another file by
+ * now, or in our file system; the inode tells. */
 static int open_file(struct source *source, const struct mapping *mapping)
 {
 	const struct live *live = (const struct live *)source;
 	char path[4200];
-	struct stat st;
-	int fd;
+	int fd = -1;
 
-	if (!mapping->inode)
-		return -1;
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, live->task, mapping->start,
-		 mapping->end);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == mapping->inode)
-		return fd;
-	/* Not privileged enough for map_files, or the mapping is gone. The name may mean another
-	 * file by now, or in our file system; the inode tells. */
-	for (int i = 0; i < 2; i++) {
-		if (fd >= 0)
-			close(fd);
+	errno = ENOENT;
+	for (int i = 0; i < 3 && mapping->inode && fd < 0 && errno != EMFILE && errno != ENFILE; i++) {
 		if (i == 0)
+			snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, live->task, mapping->start,
+				 mapping->end);
+		else if (i == 1)
 			snprintf(path, sizeof(path), "/proc/%d/root%s", live->task, mapping->path);
 		else
 			snprintf(path, sizeof(path), "%s", mapping->path);
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-		if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == mapping->inode)
-			return fd;
+		fd = open_if_same(path, mapping);
 	}
-	if (fd >= 0)
-		close(fd);
-	return -1;
+	return fd;
 }
 
 static void resume(struct source *source)
@@ -381,10 +414,7 @@ static void destroy(struct source *source)
 	copy_deinit(&live->copy);
 	vec_free(&live->smaps);
 	vec_free(&live->pages);
-	if (live->pagemap_fd >= 0)
-		close(live->pagemap_fd);
-	if (live->mem_fd >= 0)
-		close(live->mem_fd);
+	close_proc_files(live);
 	free(live);
 }
 
@@ -401,9 +431,7 @@ static struct fh_error *load(struct live *live, const struct fh_options *options
 	struct fh_error *error;
 
 	TRY(check_target(live));
-	TRY(open_proc_files(live));
-	TRY(read_command(live));
-	TRY(read_auxv(live));
+	TRY(open_proc_files(live)); /* whether we may, before anything is stopped */
 	TRY(read_smaps(live));
 	TRY(prepare_copy(live, options));
 	TRY(stop_begin(source->pid, source, &live->stop));

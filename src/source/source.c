@@ -9,6 +9,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* A hostile core has something wrong in each of a million places. */
+#define MOST_WARNINGS 200
+
 struct fh_error *source_init(struct source *source, const struct source_ops *ops)
 {
 	*source = (struct source){ .ops = ops, .command = "", .exe = "", .pause_ms = -1 };
@@ -20,6 +23,7 @@ struct fh_error *source_init(struct source *source, const struct source_ops *ops
 void source_deinit(struct source *source)
 {
 	memory_deinit(&source->memory);
+	vec_free(&source->open_files);
 	ranges_deinit(&source->resident);
 	ranges_deinit(&source->swapped);
 	vec_free(&source->mappings);
@@ -44,10 +48,13 @@ void source_warn(struct source *source, const char *format, ...)
 	va_start(ap, format);
 	vsnprintf(buffer, sizeof(buffer), format, ap);
 	va_end(ap);
-	text = strings_add(source->strings, buffer);
 	for (size_t i = 0; i < source->warnings.len; i++)
-		if (source->warnings.items[i] == text)
+		if (strcmp(source->warnings.items[i], buffer) == 0)
 			return;
+	if (source->warnings.len == MOST_WARNINGS)
+		return;
+	text = source->warnings.len + 1 < MOST_WARNINGS ? strings_add(source->strings, buffer) :
+							   "there are more warnings than these; they are not shown";
 	if (text)
 		(void)vec_push(&source->warnings, text);
 }

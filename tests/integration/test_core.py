@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Core files: the same census as the process they were made of, and one clear line for what is none."""
 import os
+import resource
 import shutil
 import struct
 import unittest
@@ -10,6 +11,7 @@ from harness import Case, census, core_segments, freehold
 
 PT_LOAD, PT_NOTE = 1, 4
 PYTHON = "/usr/bin/python3"
+MANY_FILES = "import ctypes, decimal, lzma, sqlite3, ssl, array, mmap; print('READY', flush=True); input()"
 PROGRAM = "keep = [str(i) for i in range(20000)]; big = bytearray(10**6); print('READY', flush=True); input()"
 
 
@@ -122,6 +124,15 @@ class Cores(Case):
 			done = freehold("census", path, option, os.path.join(root, "nothing"), check=1)
 			self.assert_one_line(done)
 			self.assertIn("nothing: ", done.stderr)
+
+	def test_few_files_may_be_open(self):
+		"""More files are mapped than descriptors are left: the same census, text that gcore left out included."""
+		self.need(PYTHON)
+		target = self.start([PYTHON, "-c", MANY_FILES])
+		path = self.gcore(target)
+		few = census(path, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8)))
+		self.assertEqual(few["warnings"], [])
+		self.assertSameRows(few, census(path), ("count", "virtual"))
 
 	def assert_one_line(self, done):
 		self.assertEqual(done.stdout, "")
@@ -240,6 +251,32 @@ class Absurd(Case):
 		headers = [(PT_NOTE, 0, 64 + 56 * 1001, 0, len(notes), 0)] * 1000 + [(PT_LOAD, 6, 0, 0x10000, 4096, 4096)]
 		result, _ = self.look(elf(headers=headers, body=notes + bytes(4096)), 0)
 		self.assertEqual(result["os"]["virtual"], 4096)
+
+	def test_notes_without_end(self):
+		"""Each of many note segments has the same bytes of the file: what is read of them is bounded in all."""
+		notes = note(7, bytes(8)) * 300000
+		n = 50000
+		headers = [(PT_NOTE, 0, 64 + 56 * (n + 1), 0, len(notes), 0)] * n + [(PT_LOAD, 6, 0, 0x10000, 4096, 4096)]
+		result, done = self.look(elf(headers=headers, body=notes), 3)
+		self.assertEqual(result["os"]["virtual"], 4096)
+		self.assertIn("more than 256 MiB of notes", done.stderr)
+
+	def test_wrong_everywhere(self):
+		"""Warnings are for people: a few hundred, and that there are more."""
+		headers = [(PT_LOAD, 6, 0, 0x10000 + i * 4096, 8192, 8192) for i in range(60000)]
+		result, done = self.look(elf(headers=headers), 3)
+		self.assertEqual(result["os"]["virtual"], 60001 * 4096)
+		self.assertEqual(len(result["warnings"]), 200)
+		self.assertEqual(len(done.stderr.splitlines()), 200)
+		self.assertIn("there are more warnings", done.stderr.splitlines()[-1])
+
+	def test_unaligned(self):
+		"""Writable segments of a file, where allocators are looked for, that begin at any byte."""
+		files = struct.pack("<QQ", 1, 4096) + struct.pack("<QQQ", 0x10003, 0x20003, 0) + b"/nowhere\0"
+		payload = note(0x46494c45, files)
+		headers = [(PT_NOTE, 0, 64 + 56 * 2, 0, len(payload), 0), (PT_LOAD, 6, 1, 0x10003, 16000, 16001)]
+		result, _ = self.look(elf(headers=headers, body=payload + bytes(16384)), 0)
+		self.assertEqual(result["os"]["virtual"], 16001)
 
 	def test_notes_that_lie(self):
 		for payload in (note(0x46494c45, struct.pack("<QQ", 1 << 60, 4096)), struct.pack("<III", 5, 0xffffffff, 1) + b"CORE\0\0\0\0",

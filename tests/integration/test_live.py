@@ -2,6 +2,7 @@
 """Live processes: every state they can be in, and that they go on as they were whatever happens to the program."""
 import json
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -55,6 +56,23 @@ class States(Case):
 			self.assertEqual(sum(r["virtual"] for r in result["rows"]), result["os"]["virtual"])
 		self.assertTrue(target.running())
 		self.check_runs_on(target)
+
+	def test_becomes_another_program(self):
+		"""Figures and bytes are those of one program, whatever it was when it was opened: the end of the stack has its name."""
+		target = self.start_program("exec_again")
+		for _ in range(60):
+			found = harness.freehold_json("sql", target.pid, "select hex(memory(end - 24, 24)) from mapping where path = '[stack]'")
+			self.assertEqual([row for row in found["rows"] if b"exe".hex() not in str(row)], [])
+		self.check_runs_on(target)
+
+	def test_waits_for_a_child_in_its_memory(self):
+		"""The parent of a vfork() can't be stopped, and its child runs in the same memory: that is said."""
+		target = self.start_program("vfork_wait")
+		result = census(target)
+		self.assertIn("1 of 1 threads did not stop", "\n".join(result["warnings"]))
+		self.assertEqual(sum(r["resident"] for r in result["rows"]), result["os"]["resident"])
+		self.check_runs_on(target)
+		self.assertNotIn("did not stop", freehold("census", harness.children(target.pid)[0]).stderr)
 
 	def test_stopped_stays_stopped(self):
 		target = self.start([PYTHON, "-c", SLEEPER, 2])
@@ -115,9 +133,17 @@ class States(Case):
 		if "freehold:" not in done.stderr:
 			self.skipTest("the program can't be run by others here: " + done.stderr.strip())
 		self.one_line(done, "not permitted", "CAP_SYS_PTRACE", "ptrace_scope")
+		return done.stderr
+
+	def test_of_the_same_user_but_undumpable(self):
+		self.need_root("to become somebody else")
+		self.need("setpriv")
+		target = self.start(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", PYTHON, "-c",
+			"import ctypes, time; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); print('READY', flush=True); time.sleep(1000)"])
+		self.assertIn("user is the same", self.refused_to_others(target.pid))
 
 	def test_not_ours(self):
-		self.refused_to_others(os.getpid())
+		self.assertIn("run as its user", self.refused_to_others(os.getpid()))
 
 	def test_not_ours_and_hidden(self):
 		"""/proc mounted with hidepid shows nothing at all of what others run."""
@@ -194,11 +220,34 @@ class Unharmed(Case):
 			self.assertLess(int(after["VmPTE"].split()[0]) - int(before["VmPTE"].split()[0]), 128)
 			self.assertGreater(result["os"]["virtual"], 1 << 30)
 
+	def test_few_files_may_be_open(self):
+		"""A process with more mapped files than we may have open."""
+		target = self.start([PYTHON, "-c", "import ctypes, decimal, lzma, sqlite3, ssl, array, mmap\n"
+			"print('READY', flush=True)\ninput()"])
+		few = census(target, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8)))
+		self.assertEqual(few["warnings"], [])
+		self.assertEqual(without_pause(few), without_pause(census(target)))
+
 	def test_low_memory_says_so(self):
 		target = self.start([PYTHON, "-c", SLEEPER, 1])
 		text = freehold("census", target.pid, "--low-memory").stdout
 		self.assertIn("while it was analysed", text)
 		self.assertEqual(without_pause(census(target, "--low-memory")), without_pause(census(target)))
+
+	def test_ends_while_it_waits(self):
+		"""Killed while it is read as the analysis goes: what is there counts, and what happened is said."""
+		target = self.start([PYTHON, "-c", "x = [str(i) for i in range(3000000)]\nprint('READY', flush=True)\ninput()"])
+		process = subprocess.Popen([harness.FREEHOLD, str(target.pid), "--low-memory", "--all", "--format", "json"],
+			stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+		wait_until(lambda: not target.running() or state(target.pid) == "t", "the stop")
+		time.sleep(0.1)
+		target.process.kill()
+		out, errors = process.communicate(timeout=harness.PATIENCE)
+		if "ended while" not in errors: # it was too fast for us
+			self.skipTest("the analysis was over already")
+		self.assertEqual(process.returncode, 3)
+		result = json.loads(out)
+		self.assertEqual(sum(r["resident"] for r in result["rows"]), result["os"]["resident"])
 
 	def test_falls_back_under_a_limit(self):
 		"""A cgroup that has no room for a copy: it is streamed, and that is said."""
