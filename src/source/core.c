@@ -162,8 +162,9 @@ static struct fh_error *add_segment(struct core *core, const Elf64_Phdr *header)
 		s.p_filesz = s.p_memsz;
 	if ((s.p_vaddr >= ADDRESS_TOP || s.p_memsz > ADDRESS_TOP - s.p_vaddr) &&
 	    !(s.p_vaddr == VSYSCALL && s.p_memsz <= 16 * PAGE)) {
-		source_warn(&core->source, "the segment at 0x%" PRIx64 " claims 0x%" PRIx64 " bytes and is left out",
-			    s.p_vaddr, s.p_memsz);
+		if (core->absurd++ == 0)
+			source_warn(&core->source, "the segment at 0x%" PRIx64 " claims 0x%" PRIx64 " bytes and is left out",
+				    s.p_vaddr, s.p_memsz);
 		core->source.damaged = true;
 		return NULL;
 	}
@@ -180,7 +181,7 @@ static struct fh_error *add_segment(struct core *core, const Elf64_Phdr *header)
 static void settle_segments(struct core *core)
 {
 	uint64_t reached = 0;
-	size_t kept = 0;
+	size_t kept = 0, overlaps = 0;
 
 	if (core->segments.len)
 		qsort(core->segments.items, core->segments.len, sizeof(Elf64_Phdr), compare_segments);
@@ -188,7 +189,7 @@ static void settle_segments(struct core *core)
 		Elf64_Phdr s = core->segments.items[i];
 		uint64_t cut = s.p_vaddr < reached ? reached - s.p_vaddr : 0;
 
-		if (cut) {
+		if (cut && overlaps++ == 0) {
 			source_warn(&core->source, "segments overlap at 0x%" PRIx64 ", the first one counts", s.p_vaddr);
 			core->source.damaged = true;
 		}
@@ -202,6 +203,10 @@ static void settle_segments(struct core *core)
 		core->segments.items[kept++] = s;
 	}
 	core->segments.len = kept;
+	if (overlaps > 1)
+		source_warn(&core->source, "%zu segments in all overlap others", overlaps);
+	if (core->absurd > 1)
+		source_warn(&core->source, "%zu segments in all claim what can't be, and are left out", core->absurd);
 }
 
 static struct fh_error *read_segments(struct core *core, const char *path, const Elf64_Ehdr *header)

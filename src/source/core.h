@@ -23,6 +23,7 @@ struct core {
 	struct source source; /* first: the two are cast */
 	int fd;
 	uint64_t file_size, missing; /* bytes that the headers promise beyond the end of the file */
+	size_t absurd; /* segments that were left out because there can be none such */
 	VEC(Elf64_Phdr) segments; /* PT_LOADs that make sense, by address, not overlapping */
 	VEC(struct core_mapped_file) mapped; /* by address */
 	VEC(struct core_known_file) known;
@@ -37,7 +38,7 @@ bool core_pread(const struct core *core, uint64_t offset, void *buffer, size_t l
 /* Threads, auxv, mapped files and the command out of one note segment. */
 struct fh_error *core_read_notes(struct core *core, const Elf64_Phdr *header);
 
-/* Descriptor of the file of a path as the target knew it, or -1; `start` is where its first page was. */
+/* Descriptor of the file of a path as the target knew it, or -1; the caller closes it. */
 int core_open_file(struct core *core, const char *path);
 
 #endif

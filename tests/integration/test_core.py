@@ -227,6 +227,16 @@ class Absurd(Case):
 		self.assertEqual(result["os"]["virtual"], 0x1000 + 0x8000)
 		self.assertIn("overlap", done.stderr)
 
+	def test_no_end_of_overlaps(self):
+		"""One message for all of a kind: tens of thousands would say nothing, and take their time."""
+		headers = [(PT_LOAD, 6, 512, 0x10000 + 4096 * i, 8192, 8192) for i in range(40000)]
+		headers += [(PT_LOAD, 6, 512, 0x400000 + i, 1 << 60, 1 << 60) for i in range(20000)]
+		result, done = self.look(elf(headers=headers, body=bytes(8192)), 3)
+		self.assertEqual(result["os"]["virtual"], 40001 * 4096)
+		self.assertIn("39999 segments in all overlap", done.stderr)
+		self.assertIn("20000 segments in all claim", done.stderr)
+		self.assertLess(len(done.stderr.splitlines()), 10)
+
 	def test_file_larger_than_memory(self):
 		result, _ = self.look(elf(headers=[(PT_LOAD, 6, 512, 0x10000, 8192, 4096)], body=bytes(16384)), 0)
 		self.assertEqual(result["os"]["virtual"], 4096)
