@@ -243,9 +243,18 @@ class Absurd(Case):
 
 	def test_a_thousand_notes(self):
 		notes = b"".join(note(i % 7, bytes(i % 50)) for i in range(1000))
-		headers = [(PT_NOTE, 0, 64 + 56 * 1001, 0, len(notes), 0)] * 1000 + [(PT_LOAD, 6, 0, 0x10000, 4096, 4096)]
+		headers = [(PT_NOTE, 0, 64 + 56 * 2, 0, len(notes), 0), (PT_LOAD, 6, 0, 0x10000, 4096, 4096)]
 		result, _ = self.look(elf(headers=headers, body=notes + bytes(4096)), 0)
 		self.assertEqual(result["os"]["virtual"], 4096)
+
+	def test_a_thousand_times_the_same_notes(self):
+		"""Each is a thread: memory for them must not be the product of two numbers in the file."""
+		notes = note(1, bytes(336)) * 1000
+		headers = [(PT_NOTE, 0, 64 + 56 * 1001, 0, len(notes), 0)] * 1000 + [(PT_LOAD, 6, 0, 0x10000, 4096, 4096)]
+		result, done = self.look(elf(headers=headers, body=notes + bytes(4096)), 3)
+		self.assertEqual(result["os"]["virtual"], 4096)
+		self.assertLessEqual(result["target"]["threads"], 2000)
+		self.assertIn("notes are longer than they can be", done.stderr)
 
 	def test_notes_that_lie(self):
 		for payload in (note(0x46494c45, struct.pack("<QQ", 1 << 60, 4096)), struct.pack("<III", 5, 0xffffffff, 1) + b"CORE\0\0\0\0",
