@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define MOST_WARNINGS 1000 /* nobody reads more, and each is compared with all before it */
+
 struct fh_error *source_init(struct source *source, const struct source_ops *ops)
 {
 	*source = (struct source){ .ops = ops, .command = "", .exe = "", .pause_ms = -1 };
@@ -41,9 +43,13 @@ void source_warn(struct source *source, const char *format, ...)
 	const char *text;
 	va_list ap;
 
+	if (source->warnings.len > MOST_WARNINGS)
+		return;
 	va_start(ap, format);
 	vsnprintf(buffer, sizeof(buffer), format, ap);
 	va_end(ap);
+	if (source->warnings.len == MOST_WARNINGS)
+		snprintf(buffer, sizeof(buffer), "there are more warnings than these %d", MOST_WARNINGS);
 	text = strings_add(source->strings, buffer);
 	for (size_t i = 0; i < source->warnings.len; i++)
 		if (source->warnings.items[i] == text)

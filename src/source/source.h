@@ -92,7 +92,8 @@ struct fh_error *source_open_core(const char *path, const struct fh_options *opt
 struct fh_error *source_open(const char *target, const struct fh_options *options, struct source **ret);
 void source_destroy(struct source *source);
 
-/* Says something that the user should know: unreadable, odd, guessed. printf-like, one line. */
+/* Says something that the user should know: unreadable, odd, guessed. printf-like, one line. What was said already is
+ * not said again, and after the first thousand nothing is. */
 void source_warn(struct source *source, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The mapping that holds an address, or NULL. */

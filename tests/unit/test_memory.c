@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs, zero pages and the window cache of source/memory.h. */
+/* Runs, zero pages and the window cache of source/memory.h; ranges; the warnings of a source. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +11,7 @@
 
 #include "base/ranges.h"
 #include "source/memory.h"
+#include "source/source.h"
 
 #define BASE UINT64_C(0x7f0000000000)
 
@@ -197,6 +198,21 @@ static void ranges_count_what_is_inside(void **state)
 	ranges_deinit(&set);
 }
 
+static void warnings_are_bounded(void **state)
+{
+	static const struct source_ops ops = { .name = "none" };
+	struct source source;
+
+	(void)state;
+	assert_null(source_init(&source, &ops));
+	for (unsigned i = 0; i < 100000; i++)
+		source_warn(&source, "number %u", i / 2);
+	assert_int_equal(source.warnings.len, 1001);
+	assert_string_equal(source.warnings.items[999], "number 999");
+	assert_non_null(strstr(source.warnings.items[1000], "more warnings"));
+	source_deinit(&source);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -206,6 +222,7 @@ int main(void)
 		cmocka_unit_test(lone_reads_fetch_pages),
 		cmocka_unit_test(overlapping_runs_are_cut),
 		cmocka_unit_test(ranges_count_what_is_inside),
+		cmocka_unit_test(warnings_are_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
