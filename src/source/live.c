@@ -46,6 +46,18 @@ static char *proc_path(char buffer[64], pid_t pid, const char *name)
 	return buffer;
 }
 
+/* The text of one of its files of /proc; that there is none means that it ended. */
+static struct fh_error *read_text(const struct live *live, const char *name, char **ret, size_t *ret_len)
+{
+	char path[64];
+	struct fh_error *error = procfs_read(proc_path(path, live->task, name), ret, ret_len);
+
+	if (!error || error->code != FH_ERROR_NOT_FOUND)
+		return error;
+	fh_error_destroy(error);
+	return error_create(FH_ERROR_NOT_FOUND, "process %d: it ended", live->source.pid);
+}
+
 /* ---- before the stop ----------------------------------------------------- */
 
 static struct fh_error *read_command(struct live *live)
@@ -155,11 +167,10 @@ static uint64_t anonymous_resident(pid_t pid)
 
 static struct fh_error *read_smaps(struct live *live)
 {
-	char path[64];
 	CLEANUP_FREE char *text = NULL;
 
 	live->smaps.len = 0;
-	TRY(procfs_read(proc_path(path, live->task, "smaps"), &text, NULL));
+	TRY(read_text(live, "smaps", &text, NULL));
 	return procfs_parse_smaps(text, &live->smaps);
 }
 
@@ -196,11 +207,10 @@ static struct fh_error *prepare_copy(struct live *live, const struct fh_options 
 
 static struct fh_error *read_maps(struct live *live)
 {
-	char path[64];
 	CLEANUP_FREE char *text = NULL;
 	size_t len;
 
-	TRY(procfs_read(proc_path(path, live->task, "maps"), &text, &len));
+	TRY(read_text(live, "maps", &text, &len));
 	TRY(procfs_parse_maps(&live->source, text, len));
 	if (!live->source.mappings.len)
 		return error_create(FH_ERROR_NOT_FOUND, "process %d: it ended", live->source.pid);
@@ -239,6 +249,18 @@ static struct fh_error *look(struct live *live)
 	}
 	copy_run_all(&live->copy, live->task, live->mem_fd);
 	return NULL;
+}
+
+/* While it stands only SIGKILL can end it. What was read since then would be shown as memory without contents. One
+ * that is ending loses its memory (and the line VmSize) first, and then becomes a zombie. */
+static struct fh_error *check_lived(const struct live *live)
+{
+	char path[64];
+	CLEANUP_FREE char *status = procfs_text(proc_path(path, live->task, "status"), NULL);
+
+	if (status && strstr(status, "\nVmSize:"))
+		return NULL;
+	return error_create(FH_ERROR_NOT_FOUND, "process %d: it ended while it was looked at", live->source.pid);
 }
 
 /* ---- after the stop ------------------------------------------------------- */
@@ -364,12 +386,17 @@ static int open_file(struct source *source, const struct mapping *mapping)
 	return -1;
 }
 
-static void resume(struct source *source)
+/* Returns what is wrong with what was read while it stood. */
+static struct fh_error *resume(struct source *source)
 {
 	struct live *live = (struct live *)source;
+	struct fh_error *error;
 
-	if (live->stop)
-		source->pause_ms = stop_end(TAKE(live->stop));
+	if (!live->stop)
+		return NULL;
+	error = check_lived(live);
+	source->pause_ms = stop_end(TAKE(live->stop));
+	return error;
 }
 
 static void destroy(struct source *source)
@@ -408,8 +435,14 @@ static struct fh_error *load(struct live *live, const struct fh_options *options
 	TRY(prepare_copy(live, options));
 	TRY(stop_begin(source->pid, source, &live->stop));
 	error = look(live);
-	if (live->copying || error)
-		source->pause_ms = stop_end(TAKE(live->stop));
+	if (live->copying || error) {
+		struct fh_error *ended = resume(source);
+
+		if (ended) { /* explains all others */
+			fh_error_destroy(error);
+			error = ended;
+		}
+	}
 	TRY(error);
 	source->streamed = !live->copying;
 	read_thread_names(source);

@@ -58,8 +58,8 @@ struct source_ops {
 	/* A descriptor of the file behind a mapping, checked to be the one that was mapped
 	 * (inode, or build-id for a core), or -1. The caller closes it. */
 	int (*open_file)(struct source *source, const struct mapping *mapping);
-	/* The analysis is over: a target that had to wait goes on. May be NULL. */
-	void (*resume)(struct source *source);
+	/* The analysis is over: a target that had to wait goes on. An error when it ended meanwhile. May be NULL. */
+	struct fh_error *(*resume)(struct source *source);
 	void (*destroy)(struct source *source);
 };
 

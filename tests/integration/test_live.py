@@ -21,6 +21,7 @@ BUSY = "import itertools, threading\n" \
 OUTLIVED = "import ctypes, threading, time\n" \
 	"threading.Thread(target=time.sleep, args=(10**6,)).start()\n" \
 	"print('READY', flush=True)\nctypes.CDLL(None).syscall(60, 0)\n"
+MANY = "kept = [bytes(100) for i in range(300000)]\nprint('READY', flush=True)\ninput()\n"
 PYTHON = "/usr/bin/python3"
 
 
@@ -133,6 +134,26 @@ class States(Case):
 			if done.returncode == 1:
 				self.one_line(done)
 			child.wait()
+
+	def test_killed_while_it_stands_still(self):
+		"""What could not be read since then is no memory of unknown structure: a whole census, or one line."""
+		outcomes = set()
+		for option in ([], ["--low-memory"]):
+			for delay in (0.01, 0.03, 0.06, 0.1, 0.15, 0.2):
+				target = self.start([PYTHON, "-c", MANY])
+				running = subprocess.Popen([harness.FREEHOLD, str(target.pid), "--all", "--format", "json", *option],
+					stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+				time.sleep(delay)
+				os.kill(target.pid, signal.SIGKILL)
+				output, errors = running.communicate(timeout=harness.PATIENCE)
+				outcomes.add(running.returncode)
+				target.end()
+				if running.returncode:
+					self.assertEqual((running.returncode, output, len(errors.splitlines())), (1, "", 1), errors)
+					self.assertIn("it ended", errors)
+				else:
+					self.assertGreaterEqual(harness.add_up(json.loads(output), "count", domain="python", kind="bytes"), 300000)
+		self.assertIn(1, outcomes)
 
 	def test_itself_and_init(self):
 		done = freehold("census", os.getpid(), check=None)
