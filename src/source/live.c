@@ -157,12 +157,15 @@ static struct fh_error *check_target(struct live *live)
 	return NULL;
 }
 
-static uint64_t anonymous_resident(pid_t pid)
+/* Bytes that a copy of its private memory will take. */
+static uint64_t copied_bytes(const struct live *live)
 {
 	char path[64];
-	CLEANUP_FREE char *status = procfs_text(proc_path(path, pid, "status"), NULL);
+	CLEANUP_FREE char *status = procfs_text(proc_path(path, live->task, "status"), NULL);
 
-	return status ? procfs_field(status, "RssAnon") : 0;
+	if (!status)
+		return 0;
+	return procfs_field(status, "RssAnon") + (live->read_swapped ? procfs_field(status, "VmSwap") : 0);
 }
 
 static struct fh_error *read_smaps(struct live *live)
@@ -190,8 +193,8 @@ static struct fh_error *open_proc_files(struct live *live)
 /* Decides between copy and stream, and makes the copy's room ready. */
 static struct fh_error *prepare_copy(struct live *live, const struct fh_options *options)
 {
-	uint64_t resident = anonymous_resident(live->task);
-	uint64_t expected = resident + resident / 64 + MIB;
+	uint64_t bytes = copied_bytes(live);
+	uint64_t expected = bytes + bytes / 64 + MIB;
 	/* A copy, a twelfth for the ledger, and what every run needs. */
 	uint64_t need = expected + expected / 6 + 64 * MIB;
 
