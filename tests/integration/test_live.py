@@ -221,8 +221,8 @@ class Unharmed(Case):
 		self.assertIn("while it was analysed", text)
 		self.assertEqual(without_pause(census(target, "--low-memory")), without_pause(census(target)))
 
-	def test_falls_back_under_a_limit(self):
-		"""A cgroup that has no room for a copy: it is streamed, and that is said."""
+	def cgroup(self, size):
+		"""The directory of a cgroup with a limit on its memory."""
 		self.need_root("to make a cgroup")
 		root, limit = "/sys/fs/cgroup", "memory.max"
 		if os.path.isdir(root + "/memory"):  # version 1
@@ -231,18 +231,36 @@ class Unharmed(Case):
 		try:
 			os.mkdir(group)
 			with open("%s/%s" % (group, limit), "r+") as f:
-				f.write(str(180 << 20))
+				f.write(str(size))
 		except OSError as error:
 			if os.path.isdir(group):
 				os.rmdir(group)
 			self.skipTest("no memory cgroup can be made: %s" % error)
 		self.addCleanup(os.rmdir, group)
-		target = self.start([PYTHON, "-c", "x = bytearray(b'x') * (150 << 20)\nprint('READY', flush=True)\ninput()"])
-		done = subprocess.run(["sh", "-c", "echo $$ > %s/cgroup.procs; exec \"$@\"" % group, "sh", harness.FREEHOLD, str(target.pid)],
+		return group
+
+	def run_in(self, group, *argv):
+		done = subprocess.run(["sh", "-c", "echo $$ > %s/cgroup.procs; exec \"$@\"" % group, "sh", *map(str, argv)],
 			stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 		self.assertEqual(done.returncode, 0, done.stderr)
+		return done
+
+	def test_falls_back_under_a_limit(self):
+		"""A cgroup that has no room for a copy: it is streamed, and that is said."""
+		group = self.cgroup(180 << 20)
+		target = self.start([PYTHON, "-c", "x = bytearray(b'x') * (150 << 20)\nprint('READY', flush=True)\ninput()"])
+		done = self.run_in(group, harness.FREEHOLD, target.pid)
 		self.assertIn("memory is short", done.stderr)
 		self.assertIn("while it was analysed", done.stdout)
+
+	def test_cached_files_are_room(self):
+		"""What a cgroup has read from files fills it up to its limit, but is given back."""
+		group = self.cgroup(180 << 20)
+		target = self.start([PYTHON, "-c", SLEEPER, 0])
+		self.run_in(group, "dd", "if=/dev/zero", "of=" + os.path.join(self.directory(), "file"), "bs=1M", "count=300")
+		done = self.run_in(group, harness.FREEHOLD, target.pid)
+		self.assertNotIn("memory is short", done.stderr)
+		self.assertNotIn("while it was analysed", done.stdout)
 
 
 class Elsewhere(Case):
