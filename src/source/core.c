@@ -277,18 +277,10 @@ static const struct core_mapped_file *mapped_at(const struct core *core, uint64_
 	return NULL;
 }
 
-static uint64_t auxv_value(const struct source *source, uint64_t type)
-{
-	for (size_t i = 0; i < 63 && source->auxv[i][0] != AT_NULL; i++)
-		if (source->auxv[i][0] == type)
-			return source->auxv[i][1];
-	return 0;
-}
-
 /* The names that the kernel gives to mappings without a file. */
 static const char *special_name(const struct source *source, const Elf64_Phdr *s)
 {
-	uint64_t random = auxv_value(source, AT_RANDOM), vdso = auxv_value(source, AT_SYSINFO_EHDR);
+	uint64_t random = source_auxv(source, AT_RANDOM), vdso = source_auxv(source, AT_SYSINFO_EHDR);
 
 	if (s->p_vaddr == VSYSCALL)
 		return "[vsyscall]";
@@ -390,7 +382,7 @@ static void put_main_thread_first(struct source *source)
 
 static void find_exe(struct core *core)
 {
-	const struct core_mapped_file *file = mapped_at(core, auxv_value(&core->source, AT_PHDR));
+	const struct core_mapped_file *file = mapped_at(core, source_auxv(&core->source, AT_PHDR));
 
 	if (file)
 		core->source.exe = file->path;

@@ -96,6 +96,9 @@ void source_destroy(struct source *source);
  * not said again, and after the first thousand nothing is. */
 void source_warn(struct source *source, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* What the kernel told the program at its start (AT_PHDR ... of elf.h); 0: nothing of that type. */
+uint64_t source_auxv(const struct source *source, uint64_t type);
+
 /* The mapping that holds an address, or NULL. */
 const struct mapping *source_mapping_at(const struct source *source, uint64_t address);
 
