@@ -13,17 +13,35 @@ struct file_backing {
 	uint32_t number;
 };
 
+/* Opens the file. A target can map more files than we may have open: the one that was opened first is closed, until
+ * it is asked for again. */
+static void open_backing(struct file_backing *file)
+{
+	struct source *source = file->source;
+	struct file_backing **place = &source->open_files[source->opened_files % SOURCE_OPEN_FILES];
+
+	if (*place) {
+		close((*place)->fd);
+		(*place)->fd = -1;
+		*place = NULL;
+	}
+	file->fd = source->ops->open_file(source, file->mapping);
+	if (file->fd < 0) {
+		file->fd = -2;
+		return;
+	}
+	*place = file;
+	source->opened_files++;
+}
+
 static size_t fill_from_file(void *context, uint64_t address, uint64_t offset, void *buffer, size_t len)
 {
 	struct file_backing *file = context;
 	size_t done = 0;
 
 	(void)address;
-	if (file->fd == -1) {
-		file->fd = file->source->ops->open_file(file->source, file->mapping);
-		if (file->fd < 0)
-			file->fd = -2;
-	}
+	if (file->fd == -1)
+		open_backing(file);
 	if (file->fd < 0)
 		return 0;
 	while (done < len) {

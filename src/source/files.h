@@ -6,8 +6,8 @@
 #include "source/source.h"
 
 /*
- * Adds [start, end) of a mapping as lazily read from its file. The file is
- * opened once, at the first read, through the source's open_file(). The list that the mapping is in must not
+ * Adds [start, end) of a mapping as lazily read from its file. The file is opened at the first read, and again
+ * where too many were opened since, through the source's open_file(). The list that the mapping is in must not
  * grow any more.
  */
 struct fh_error *files_add(struct source *source, const struct mapping *mapping, uint64_t start, uint64_t end);

@@ -63,6 +63,10 @@ struct source_ops {
 	void (*destroy)(struct source *source);
 };
 
+#define SOURCE_OPEN_FILES 128
+
+struct file_backing;
+
 struct source {
 	const struct source_ops *ops;
 	struct strings *strings; /* owns every string below */
@@ -73,6 +77,8 @@ struct source {
 	VEC(struct source_thread) threads; /* the main thread first */
 	uint64_t auxv[64][2]; /* ends with AT_NULL */
 	struct memory memory;
+	struct file_backing *open_files[SOURCE_OPEN_FILES]; /* those that hold a descriptor, see files.c */
+	size_t opened_files;
 	bool has_residency;
 	struct ranges resident, swapped; /* in pages, sums equal the mappings' figures */
 	uint64_t os_virtual, os_resident, os_swapped; /* sums over the mappings */

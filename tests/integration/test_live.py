@@ -2,6 +2,8 @@
 """Live processes: every state they can be in, and that they go on as they were whatever happens to the program."""
 import json
 import os
+import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -279,7 +281,6 @@ class Elsewhere(Case):
 
 	def test_executable_replaced(self):
 		"""The file on disk is another one by now: what is mapped counts."""
-		import shutil
 		copy = os.path.join(self.directory(), "python")
 		shutil.copy(os.path.realpath(PYTHON), copy)
 		target = self.start([copy, "-c", SLEEPER, 0])
@@ -288,6 +289,23 @@ class Elsewhere(Case):
 		result = census(target)
 		self.assertTrue(result["target"]["runtimes"], result["warnings"])
 		self.assertGreater(harness.add_up(result, "count", domain="python", kind="dict"), 10)
+
+
+class ManyFiles(Case):
+	def test_more_libraries_than_open_files(self):
+		place = self.directory()
+		source = os.path.join(place, "library.c")
+		with open(source, "w") as f:
+			f.write("int data[2000] = { 1 };\nconst int rodata[9000] = { 2 };\nint sum(void) { return data[3] + rodata[4]; }\n")
+		first = harness.compile_c(source, os.path.join(place, "library0.so"), "-shared", "-fPIC")
+		for i in range(1, 400):
+			shutil.copy(first, os.path.join(place, "library%d.so" % i))
+		target = self.start([PYTHON, "-c", "import ctypes\nkept = [ctypes.CDLL('%s/library%%d.so' %% i) for i in range(400)]\n"
+			"print('READY', flush=True)\ninput()" % place])
+		few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+		result = census(target, preexec_fn=few)
+		self.assertEqual(result["warnings"], [])
+		self.assertEqual(without_pause(result), without_pause(census(target)))
 
 
 def without_pause(result):
