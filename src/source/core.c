@@ -400,10 +400,7 @@ static void destroy(struct source *source)
 	struct core *core = (struct core *)source;
 
 	source_deinit(source);
-	for (size_t i = 0; i < core->known.len; i++)
-		if (core->known.items[i].fd >= 0)
-			close(core->known.items[i].fd);
-	vec_free(&core->known);
+	vec_free(&core->not_found);
 	vec_free(&core->segments);
 	vec_free(&core->mapped);
 	if (core->fd >= 0)

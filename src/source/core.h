@@ -14,11 +14,6 @@ struct core_mapped_file { /* an entry of NT_FILE */
 	bool deleted; /* it had no name any more; the path is the one it had */
 };
 
-struct core_known_file { /* a path that was looked for */
-	const char *path;
-	int fd; /* -1: not to be had */
-};
-
 struct core {
 	struct source source; /* first: the two are cast */
 	int fd;
@@ -27,7 +22,7 @@ struct core {
 	size_t absurd; /* segments that were left out because there can be none such */
 	VEC(Elf64_Phdr) segments; /* PT_LOADs that make sense, by address, not overlapping */
 	VEC(struct core_mapped_file) mapped; /* by address */
-	VEC(struct core_known_file) known;
+	VEC(const char *) not_found; /* paths of files that are not to be had */
 	const char *exe, *sysroot; /* options; NULL: none */
 };
 

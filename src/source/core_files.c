@@ -148,13 +148,13 @@ static int open_candidate(struct core *core, const char *path)
 
 int core_open_file(struct core *core, const char *path)
 {
-	struct core_known_file known = { .path = path };
+	int fd;
 
-	for (size_t i = 0; i < core->known.len; i++)
-		if (core->known.items[i].path == path)
-			return core->known.items[i].fd >= 0 ? dup(core->known.items[i].fd) : -1;
-	known.fd = open_candidate(core, path);
-	if (!vec_push(&core->known, known))
-		return known.fd;
-	return known.fd >= 0 ? dup(known.fd) : -1;
+	for (size_t i = 0; i < core->not_found.len; i++)
+		if (core->not_found.items[i] == path) /* paths are pooled */
+			return -1;
+	fd = open_candidate(core, path);
+	if (fd < 0)
+		(void)vec_push(&core->not_found, path); /* else it is looked for again */
+	return fd;
 }
