@@ -11,7 +11,6 @@
 #include <libelf.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "source/files.h"
@@ -31,8 +30,6 @@ void image_destroy(struct image *image)
 		return;
 	if (image->elf)
 		elf_end(image->elf);
-	if (image->fd >= 0)
-		close(image->fd);
 	vec_free(&image->segments);
 	free(image);
 }
@@ -204,7 +201,6 @@ static struct image *create(const struct mapping *mapping)
 	image->inode = mapping->inode;
 	image->device = mapping->device;
 	image->vdso = !mapping_has_file(mapping);
-	image->fd = -1;
 	return image;
 }
 

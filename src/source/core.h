@@ -25,7 +25,8 @@ struct core {
 	struct source source; /* first: the two are cast */
 	int fd;
 	uint64_t file_size, missing; /* bytes that the headers promise beyond the end of the file */
-	uint64_t notes_read;	     /* bytes */
+	uint64_t note_bytes;	     /* that were read */
+	size_t absurd; /* segments that were left out because there can be none such */
 	VEC(Elf64_Phdr) segments; /* PT_LOADs that make sense, by address, not overlapping */
 	VEC(struct core_mapped_file) mapped; /* by address */
 	VEC(struct core_mapped_file) by_path; /* the same by path and offset, made when it is needed */

@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "source/core.h"
 
-#define MOST_NOTES (UINT64_C(256) << 20) /* bytes, in all note segments together */
+#define MOST_NOTES (UINT64_C(256) << 20) /* bytes, and no more of them than the file has, in all segments together */
 
 #define PRSTATUS_PID 32
 #define PRSTATUS_REGISTERS 112
@@ -111,6 +111,7 @@ static struct fh_error *read_note(struct core *core, uint32_t type, const uint8_
 
 struct fh_error *core_read_notes(struct core *core, const Elf64_Phdr *header)
 {
+	uint64_t most = core->file_size < MOST_NOTES ? core->file_size : MOST_NOTES;
 	uint64_t size = header->p_filesz, at = 0;
 	CLEANUP_FREE uint8_t *notes = NULL;
 
@@ -118,13 +119,14 @@ struct fh_error *core_read_notes(struct core *core, const Elf64_Phdr *header)
 		return NULL;
 	if (size > core->file_size - header->p_offset)
 		size = core->file_size - header->p_offset;
-	if (size > MOST_NOTES - core->notes_read) {
-		size = MOST_NOTES - core->notes_read;
-		source_warn(&core->source, "the core has more than %" PRIu64 " MiB of notes; the rest is not read",
-			    MOST_NOTES >> 20);
+	if (size > MOST_NOTES)
+		size = MOST_NOTES;
+	if (size > most - core->note_bytes) {
+		source_warn(&core->source, "the core's notes are longer than they can be: some are left out");
 		core->source.damaged = true;
+		return NULL;
 	}
-	core->notes_read += size;
+	core->note_bytes += size;
 	notes = malloc(size + 1);
 	if (!notes)
 		return error_no_memory();

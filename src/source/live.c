@@ -46,6 +46,18 @@ static char *proc_path(char buffer[64], pid_t pid, const char *name)
 	return buffer;
 }
 
+/* The text of one of its files of /proc; that there is none means that it ended. */
+static struct fh_error *read_text(const struct live *live, const char *name, char **ret, size_t *ret_len)
+{
+	char path[64];
+	struct fh_error *error = procfs_read(proc_path(path, live->task, name), ret, ret_len);
+
+	if (!error || error->code != FH_ERROR_NOT_FOUND)
+		return error;
+	fh_error_destroy(error);
+	return error_create(FH_ERROR_NOT_FOUND, "process %d: it ended", live->source.pid);
+}
+
 /* ---- what it is ---------------------------------------------------------- */
 
 static struct fh_error *read_command(struct live *live)
@@ -147,21 +159,23 @@ static struct fh_error *check_target(struct live *live)
 	return NULL;
 }
 
-static uint64_t anonymous_resident(pid_t pid)
+/* Bytes that a copy of its private memory will take. */
+static uint64_t copied_bytes(const struct live *live)
 {
 	char path[64];
-	CLEANUP_FREE char *status = procfs_text(proc_path(path, pid, "status"), NULL);
+	CLEANUP_FREE char *status = procfs_text(proc_path(path, live->task, "status"), NULL);
 
-	return status ? procfs_field(status, "RssAnon") : 0;
+	if (!status)
+		return 0;
+	return procfs_field(status, "RssAnon") + (live->read_swapped ? procfs_field(status, "VmSwap") : 0);
 }
 
 static struct fh_error *read_smaps(struct live *live)
 {
-	char path[64];
 	CLEANUP_FREE char *text = NULL;
 
 	live->smaps.len = 0;
-	TRY(procfs_read(proc_path(path, live->task, "smaps"), &text, NULL));
+	TRY(read_text(live, "smaps", &text, NULL));
 	return procfs_parse_smaps(text, &live->smaps);
 }
 
@@ -192,8 +206,8 @@ static struct fh_error *open_proc_files(struct live *live)
 /* Decides between copy and stream, and makes the copy's room ready. */
 static struct fh_error *prepare_copy(struct live *live, const struct fh_options *options)
 {
-	uint64_t resident = anonymous_resident(live->task);
-	uint64_t expected = resident + resident / 64 + MIB;
+	uint64_t bytes = copied_bytes(live);
+	uint64_t expected = bytes + bytes / 64 + MIB;
 	/* A copy, a twelfth for the ledger, and what every run needs. */
 	uint64_t need = expected + expected / 6 + 64 * MIB;
 
@@ -209,11 +223,10 @@ static struct fh_error *prepare_copy(struct live *live, const struct fh_options 
 
 static struct fh_error *read_maps(struct live *live)
 {
-	char path[64];
 	CLEANUP_FREE char *text = NULL;
 	size_t len;
 
-	TRY(procfs_read(proc_path(path, live->task, "maps"), &text, &len));
+	TRY(read_text(live, "maps", &text, &len));
 	TRY(procfs_parse_maps(&live->source, text, len));
 	if (!live->source.mappings.len)
 		return error_create(FH_ERROR_NOT_FOUND, "process %d: it ended", live->source.pid);
@@ -258,6 +271,18 @@ static struct fh_error *look(struct live *live)
 	return NULL;
 }
 
+/* While it stands only SIGKILL can end it. What was read since then would be shown as memory without contents. One
+ * that is ending loses its memory (and the line VmSize) first, and then becomes a zombie. */
+static struct fh_error *check_lived(const struct live *live)
+{
+	char path[64];
+	CLEANUP_FREE char *status = procfs_text(proc_path(path, live->task, "status"), NULL);
+
+	if (status && strstr(status, "\nVmSize:"))
+		return NULL;
+	return error_create(FH_ERROR_NOT_FOUND, "process %d: it ended while it was looked at", live->source.pid);
+}
+
 /* ---- after the stop ------------------------------------------------------- */
 
 static size_t fill_from_process(void *context, uint64_t address, uint64_t offset, void *buffer, size_t len)
@@ -269,11 +294,6 @@ static size_t fill_from_process(void *context, uint64_t address, uint64_t offset
 	(void)offset;
 	if (n <= 0)
 		n = pread(live->mem_fd, buffer, len, (off_t)address);
-	if (n <= 0 && !live->source.damaged && procfs_ended(live->task)) {
-		source_warn(&live->source, "process %d ended while it was analysed: what was not read by then is missing",
-			    live->source.pid);
-		live->source.damaged = true;
-	}
 	return n > 0 ? (size_t)n : 0;
 }
 
@@ -397,12 +417,17 @@ static int open_file(struct source *source, const struct mapping *mapping)
 	return fd;
 }
 
-static void resume(struct source *source)
+/* Returns what is wrong with what was read while it stood. */
+static struct fh_error *resume(struct source *source)
 {
 	struct live *live = (struct live *)source;
+	struct fh_error *error;
 
-	if (live->stop)
-		source->pause_ms = stop_end(TAKE(live->stop));
+	if (!live->stop)
+		return NULL;
+	error = check_lived(live);
+	source->pause_ms = stop_end(TAKE(live->stop));
+	return error;
 }
 
 static void destroy(struct source *source)
@@ -436,8 +461,14 @@ static struct fh_error *load(struct live *live, const struct fh_options *options
 	TRY(prepare_copy(live, options));
 	TRY(stop_begin(source->pid, source, &live->stop));
 	error = look(live);
-	if (live->copying || error)
-		source->pause_ms = stop_end(TAKE(live->stop));
+	if (live->copying || error) {
+		struct fh_error *ended = resume(source);
+
+		if (ended) { /* explains all others */
+			fh_error_destroy(error);
+			error = ended;
+		}
+	}
 	TRY(error);
 	source->streamed = !live->copying;
 	read_thread_names(source);

@@ -2,6 +2,7 @@
 #include "source/source.h"
 
 #include <ctype.h>
+#include <elf.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -45,6 +46,8 @@ void source_warn(struct source *source, const char *format, ...)
 	const char *text;
 	va_list ap;
 
+	if (source->warnings.len > MOST_WARNINGS)
+		return;
 	va_start(ap, format);
 	vsnprintf(buffer, sizeof(buffer), format, ap);
 	va_end(ap);
@@ -57,6 +60,14 @@ void source_warn(struct source *source, const char *format, ...)
 							   "there are more warnings than these; they are not shown";
 	if (text)
 		(void)vec_push(&source->warnings, text);
+}
+
+uint64_t source_auxv(const struct source *source, uint64_t type)
+{
+	for (size_t i = 0; i < sizeof(source->auxv) / sizeof(*source->auxv) && source->auxv[i][0] != AT_NULL; i++)
+		if (source->auxv[i][0] == type)
+			return source->auxv[i][1];
+	return 0;
 }
 
 const struct mapping *source_mapping_at(const struct source *source, uint64_t address)

@@ -60,10 +60,12 @@ struct source_ops {
 	 * (inode, or build-id for a core), or -1; errno then is EMFILE or ENFILE where too many files are
 	 * open. The caller closes it. files_open() is how others ask. */
 	int (*open_file)(struct source *source, const struct mapping *mapping);
-	/* The analysis is over: a target that had to wait goes on. May be NULL. */
-	void (*resume)(struct source *source);
+	/* The analysis is over: a target that had to wait goes on. An error when it ended meanwhile. May be NULL. */
+	struct fh_error *(*resume)(struct source *source);
 	void (*destroy)(struct source *source);
 };
+
+struct file_backing;
 
 struct source {
 	const struct source_ops *ops;
@@ -98,6 +100,9 @@ void source_destroy(struct source *source);
 /* Says something that the user should know: unreadable, odd, guessed. printf-like, one line. What was said is not said
  * again, and after the 200th only that there is more. */
 void source_warn(struct source *source, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* What the kernel told the program at its start (AT_PHDR ... of elf.h); 0: nothing of that type. */
+uint64_t source_auxv(const struct source *source, uint64_t type);
 
 /* The mapping that holds an address, or NULL. */
 const struct mapping *source_mapping_at(const struct source *source, uint64_t address);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/hashmap.h"
 #include "source/procfs.h"
 
 #define PATIENCE_MS 500 /* for a thread that doesn't react */
@@ -36,6 +37,7 @@ struct stop {
 	bool ready, release;
 	struct fh_error *error;
 	VEC(struct held_thread) held;
+	struct hashmap known; /* ids of those that are held */
 	double began, ended; /* ms */
 };
 
@@ -89,14 +91,6 @@ static struct fh_error *why_not_seized(pid_t pid, int error)
 	return error_system(error, "process %d: can't stop it", pid);
 }
 
-static bool is_held(const struct stop *stop, pid_t tid)
-{
-	for (size_t i = 0; i < stop->held.len; i++)
-		if (stop->held.items[i].tid == tid)
-			return true;
-	return false;
-}
-
 /* Seizes and interrupts the threads that are not held yet; *ret_new is how many came. */
 static struct fh_error *seize_new(struct stop *stop, size_t *ret_new)
 {
@@ -112,7 +106,7 @@ static struct fh_error *seize_new(struct stop *stop, size_t *ret_new)
 	while ((entry = readdir(tasks))) {
 		pid_t tid = (pid_t)atoi(entry->d_name);
 
-		if (tid <= 0 || is_held(stop, tid))
+		if (tid <= 0 || hashmap_get(&stop->known, (uint64_t)tid))
 			continue;
 		if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0) {
 			int error = errno;
@@ -125,7 +119,8 @@ static struct fh_error *seize_new(struct stop *stop, size_t *ret_new)
 			return why_not_seized(stop->pid, error);
 		}
 		ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
-		if (!vec_push(&stop->held, (struct held_thread){ .tid = tid })) {
+		if (!vec_push(&stop->held, (struct held_thread){ .tid = tid }) ||
+		    !hashmap_put(&stop->known, (uint64_t)tid, 1)) {
 			closedir(tasks);
 			return error_no_memory();
 		}
@@ -305,6 +300,7 @@ double stop_end(struct stop *stop)
 	pthread_cond_destroy(&stop->changed);
 	fh_error_destroy(stop->error);
 	vec_free(&stop->held);
+	hashmap_deinit(&stop->known);
 	free(stop);
 	return paused;
 }

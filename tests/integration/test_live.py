@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -22,6 +23,7 @@ BUSY = "import itertools, threading\n" \
 OUTLIVED = "import ctypes, threading, time\n" \
 	"threading.Thread(target=time.sleep, args=(10**6,)).start()\n" \
 	"print('READY', flush=True)\nctypes.CDLL(None).syscall(60, 0)\n"
+MANY = "kept = [bytes(100) for i in range(300000)]\nprint('READY', flush=True)\ninput()\n"
 PYTHON = "/usr/bin/python3"
 
 
@@ -160,6 +162,26 @@ class States(Case):
 				self.one_line(done)
 			child.wait()
 
+	def test_killed_while_it_stands_still(self):
+		"""What could not be read since then is no memory of unknown structure: a whole census, or one line."""
+		outcomes = set()
+		for option in ([], ["--low-memory"]):
+			for delay in (0.01, 0.03, 0.06, 0.1, 0.15, 0.2):
+				target = self.start([PYTHON, "-c", MANY])
+				running = subprocess.Popen([harness.FREEHOLD, str(target.pid), "--all", "--format", "json", *option],
+					stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+				time.sleep(delay)
+				os.kill(target.pid, signal.SIGKILL)
+				output, errors = running.communicate(timeout=harness.PATIENCE)
+				outcomes.add(running.returncode)
+				target.end()
+				if running.returncode:
+					self.assertEqual((running.returncode, output, len(errors.splitlines())), (1, "", 1), errors)
+					self.assertIn("it ended", errors)
+				else:
+					self.assertGreaterEqual(harness.add_up(json.loads(output), "count", domain="python", kind="bytes"), 300000)
+		self.assertIn(1, outcomes)
+
 	def test_itself_and_init(self):
 		done = freehold("census", os.getpid(), check=None)
 		self.assertIn(done.returncode, (0, 3), done.stderr)
@@ -234,23 +256,8 @@ class Unharmed(Case):
 		self.assertIn("while it was analysed", text)
 		self.assertEqual(without_pause(census(target, "--low-memory")), without_pause(census(target)))
 
-	def test_ends_while_it_waits(self):
-		"""Killed while it is read as the analysis goes: what is there counts, and what happened is said."""
-		target = self.start([PYTHON, "-c", "x = [str(i) for i in range(3000000)]\nprint('READY', flush=True)\ninput()"])
-		process = subprocess.Popen([harness.FREEHOLD, str(target.pid), "--low-memory", "--all", "--format", "json"],
-			stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-		wait_until(lambda: not target.running() or state(target.pid) == "t", "the stop")
-		time.sleep(0.1)
-		target.process.kill()
-		out, errors = process.communicate(timeout=harness.PATIENCE)
-		if "ended while" not in errors: # it was too fast for us
-			self.skipTest("the analysis was over already")
-		self.assertEqual(process.returncode, 3)
-		result = json.loads(out)
-		self.assertEqual(sum(r["resident"] for r in result["rows"]), result["os"]["resident"])
-
-	def test_falls_back_under_a_limit(self):
-		"""A cgroup that has no room for a copy: it is streamed, and that is said."""
+	def cgroup(self, size):
+		"""The directory of a cgroup with a limit on its memory."""
 		self.need_root("to make a cgroup")
 		root, limit = "/sys/fs/cgroup", "memory.max"
 		if os.path.isdir(root + "/memory"):  # version 1
@@ -259,18 +266,36 @@ class Unharmed(Case):
 		try:
 			os.mkdir(group)
 			with open("%s/%s" % (group, limit), "r+") as f:
-				f.write(str(180 << 20))
+				f.write(str(size))
 		except OSError as error:
 			if os.path.isdir(group):
 				os.rmdir(group)
 			self.skipTest("no memory cgroup can be made: %s" % error)
 		self.addCleanup(os.rmdir, group)
-		target = self.start([PYTHON, "-c", "x = bytearray(b'x') * (150 << 20)\nprint('READY', flush=True)\ninput()"])
-		done = subprocess.run(["sh", "-c", "echo $$ > %s/cgroup.procs; exec \"$@\"" % group, "sh", harness.FREEHOLD, str(target.pid)],
+		return group
+
+	def run_in(self, group, *argv):
+		done = subprocess.run(["sh", "-c", "echo $$ > %s/cgroup.procs; exec \"$@\"" % group, "sh", *map(str, argv)],
 			stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 		self.assertEqual(done.returncode, 0, done.stderr)
+		return done
+
+	def test_falls_back_under_a_limit(self):
+		"""A cgroup that has no room for a copy: it is streamed, and that is said."""
+		group = self.cgroup(180 << 20)
+		target = self.start([PYTHON, "-c", "x = bytearray(b'x') * (150 << 20)\nprint('READY', flush=True)\ninput()"])
+		done = self.run_in(group, harness.FREEHOLD, target.pid)
 		self.assertIn("memory is short", done.stderr)
 		self.assertIn("while it was analysed", done.stdout)
+
+	def test_cached_files_are_room(self):
+		"""What a cgroup has read from files fills it up to its limit, but is given back."""
+		group = self.cgroup(180 << 20)
+		target = self.start([PYTHON, "-c", SLEEPER, 0])
+		self.run_in(group, "dd", "if=/dev/zero", "of=" + os.path.join(self.directory(), "file"), "bs=1M", "count=300")
+		done = self.run_in(group, harness.FREEHOLD, target.pid)
+		self.assertNotIn("memory is short", done.stderr)
+		self.assertNotIn("while it was analysed", done.stdout)
 
 
 class Elsewhere(Case):
@@ -289,7 +314,6 @@ class Elsewhere(Case):
 
 	def test_executable_replaced(self):
 		"""The file on disk is another one by now: what is mapped counts."""
-		import shutil
 		copy = os.path.join(self.directory(), "python")
 		shutil.copy(os.path.realpath(PYTHON), copy)
 		target = self.start([copy, "-c", SLEEPER, 0])
@@ -298,6 +322,23 @@ class Elsewhere(Case):
 		result = census(target)
 		self.assertTrue(result["target"]["runtimes"], result["warnings"])
 		self.assertGreater(harness.add_up(result, "count", domain="python", kind="dict"), 10)
+
+
+class ManyFiles(Case):
+	def test_more_libraries_than_open_files(self):
+		place = self.directory()
+		source = os.path.join(place, "library.c")
+		with open(source, "w") as f:
+			f.write("int data[2000] = { 1 };\nconst int rodata[9000] = { 2 };\nint sum(void) { return data[3] + rodata[4]; }\n")
+		first = harness.compile_c(source, os.path.join(place, "library0.so"), "-shared", "-fPIC")
+		for i in range(1, 400):
+			shutil.copy(first, os.path.join(place, "library%d.so" % i))
+		target = self.start([PYTHON, "-c", "import ctypes\nkept = [ctypes.CDLL('%s/library%%d.so' %% i) for i in range(400)]\n"
+			"print('READY', flush=True)\ninput()" % place])
+		few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+		result = census(target, preexec_fn=few)
+		self.assertEqual(result["warnings"], [])
+		self.assertEqual(without_pause(result), without_pause(census(target)))
 
 
 def without_pause(result):

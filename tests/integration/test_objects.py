@@ -7,6 +7,12 @@ import unittest
 from harness import PROGRAMS, Case, add_up, census, freehold_json, pythons, rows_by_name
 
 SCRIPT = os.path.join(PROGRAMS, "py_objects.py")
+# Each class is named by an instance of the next.
+CHAIN = "import sys\n" \
+	"classes = [type('C%d' % i, (str,), {}) for i in range(20000)]\n" \
+	"for one, other in zip(classes, classes[1:]): one.__qualname__ = other('named')\n" \
+	"kept = [c('x') for c in classes]\n" \
+	"print('READY', flush=True)\ninput()\n"
 MEASURED = (3, 13)  # the last version whose layouts are all measured; of later ones some structures are not known
 
 
@@ -82,6 +88,13 @@ class Objects(Case):
 				self.check_counts(truth, result)
 				target.end()
 		self.for_each_python(check)
+
+	def test_names_that_have_named_types(self):
+		"""To name a class is to read a string, whose type is a class with a name: the way down must end."""
+		python = next((p for p in pythons() if not p.suite and "2.7" not in p.name), None) or self.skipTest("no Python 3 here")
+		result = census(self.start([python.path, "-c", CHAIN]))
+		named = sum(r["count"] for r in result["rows"] if r["domain"] == "python" and r["kind"].startswith("__main__.named"))
+		self.assertGreater(named, 10000)
 
 	def test_select_sees_the_same(self):
 		python = pythons()[-1] if pythons() else self.skipTest("no CPython here")

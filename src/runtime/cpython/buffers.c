@@ -18,7 +18,7 @@ static struct py_type *type_of(struct cpython *py, category_id id)
 		       &py->types.items[py->type_of_category.items[id] - 1] : NULL;
 }
 
-/* Which type the objects of a category have: categories are made by type, so their name tells. */
+/* Room for all categories that there are by now. Which type the objects of one have is noted when one is opened. */
 static bool index_categories(struct cpython *py)
 {
 	struct ledger *ledger = py->target->ledger;
@@ -29,8 +29,7 @@ static bool index_categories(struct cpython *py)
 	return true;
 }
 
-/* The type of an object's block: remembered for its category, since names of types can be equal only a
- * block of that category tells. */
+/* The object in a block that was named as one. Types of equal names share a category, so only its bytes tell which. */
 static bool open_object(struct cpython *py, const struct block *block, struct py_object *ret)
 {
 	const struct category *c = ledger_category_of(py->target->ledger, block->category);

@@ -90,6 +90,7 @@ struct cpython {
 	uint32_t debug_head; /* bytes that PYTHONMALLOC=debug puts before an object; 0 else */
 	struct hashmap type_index; /* address -> index + 1; 0: looked at, no type */
 	VEC(struct py_type) types;
+	unsigned naming; /* types that are being named right now, see types.c */
 	struct {
 		uint64_t address;
 		uint32_t index;
