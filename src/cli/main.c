@@ -144,7 +144,7 @@ int main(int argc, char **argv)
 			complain("", error->message);
 		status = status_of(error);
 		fh_error_destroy(error);
-	} else if (session.damaged || (session.census && session.info.damaged)) {
+	} else if (session.damaged || session.info.damaged) {
 		status = STATUS_DAMAGED;
 	}
 	session_deinit(&session);

@@ -289,9 +289,12 @@ static size_t fill_from_process(void *context, uint64_t address, uint64_t offset
 {
 	struct live *live = context;
 	struct iovec local = { buffer, len }, remote = { (void *)(uintptr_t)address, len };
-	ssize_t n = process_vm_readv(live->task, &local, 1, &remote, 1, 0);
+	ssize_t n;
 
 	(void)offset;
+	if (!live->stop) /* it runs: what is there now belongs to another moment, and a page could be brought in */
+		return 0;
+	n = process_vm_readv(live->task, &local, 1, &remote, 1, 0);
 	if (n <= 0)
 		n = pread(live->mem_fd, buffer, len, (off_t)address);
 	return n > 0 ? (size_t)n : 0;

@@ -256,6 +256,33 @@ class Unharmed(Case):
 		self.assertIn("while it was analysed", text)
 		self.assertEqual(without_pause(census(target, "--low-memory")), without_pause(census(target)))
 
+	def test_low_memory_and_bytes(self):
+		"""What was not copied is read while the target stands still, and it runs on before anything is written."""
+		script = "import ctypes, sys\nb = bytearray(b'first' * 100000)\n" \
+			"print('READY', ctypes.addressof(ctypes.c_char.from_buffer(b)), flush=True)\n" \
+			"while True: b[:5] = b'other'; b[:5] = b'first'\n"
+		target = self.start([PYTHON, "-c", script], mark=None)
+		address = int(target.wait_ready())
+		for _ in range(5):
+			done = freehold("hexdump", target.pid, hex(address), 16, "--low-memory")
+			self.assertRegex(done.stdout, r"\|(first|other)firstfirstf\|")
+		read_end, write_end = os.pipe()
+		os.set_blocking(write_end, False)
+		try:
+			while True:
+				os.write(write_end, bytes(4096))
+		except BlockingIOError:
+			os.set_blocking(write_end, True)
+		waiting = subprocess.Popen([harness.FREEHOLD, "hexdump", str(target.pid), hex(address), "400000", "--low-memory"],
+			stdout=write_end)
+		os.close(write_end)
+		in_write = lambda: open("/proc/%d/syscall" % waiting.pid).read().startswith("1 0x1 ")
+		wait_until(lambda: waiting.poll() is not None or in_write(), "it to write into the full pipe")
+		self.assertIsNone(waiting.poll())
+		self.assertEqual(harness.status(target.pid)["TracerPid"].strip(), "0")
+		os.close(read_end)
+		self.assertIn(waiting.wait(harness.PATIENCE), (1, -signal.SIGPIPE))
+
 	def cgroup(self, size):
 		"""The directory of a cgroup with a limit on its memory."""
 		self.need_root("to make a cgroup")
