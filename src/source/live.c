@@ -300,23 +300,35 @@ static size_t fill_from_process(void *context, uint64_t address, uint64_t offset
 	return n > 0 ? (size_t)n : 0;
 }
 
-static struct fh_error *add_copied(struct live *live)
-{
-	for (size_t i = 0; i < live->copy.runs.len; i++) {
-		const struct copy_run *run = &live->copy.runs.items[i];
-
-		if (run->copied &&
-		    !memory_add_direct(&live->source.memory, run->start, run->start + run->copied, run->to))
-			return error_no_memory();
-	}
-	return NULL;
-}
-
 /* Not what the kernel itself has pages for, such as [vvar]. */
 static bool is_anonymous(const struct mapping *m)
 {
 	return !m->inode && (!m->path[0] || strcmp(m->path, "[heap]") == 0 || strcmp(m->path, "[stack]") == 0 ||
 			     strncmp(m->path, "[anon:", strlen("[anon:")) == 0);
+}
+
+static struct fh_error *add_copied(struct live *live)
+{
+	struct source *source = &live->source;
+	uint64_t missing = 0, first = 0;
+
+	for (size_t i = 0; i < live->copy.runs.len; i++) {
+		const struct copy_run *run = &live->copy.runs.items[i];
+		const struct mapping *m = source_mapping_at(source, run->start);
+
+		if (run->copied && !memory_add_direct(&source->memory, run->start, run->start + run->copied, run->to))
+			return error_no_memory();
+		if (run->copied < run->end - run->start && m && (m->inode || is_anonymous(m))) {
+			first = missing ? first : run->start + run->copied;
+			missing += run->end - run->start - run->copied;
+		}
+	}
+	if (missing) { /* a page whose memory is broken, say */
+		source->damaged = true;
+		source_warn(source, "%" PRIu64 " bytes that are there could not be copied, the first at 0x%" PRIx64, missing,
+			    first);
+	}
+	return NULL;
 }
 
 /* What is in no private page: the file's bytes, or zeros that nobody ever touched. */
