@@ -8,6 +8,17 @@ from harness import PROGRAMS, Case, add_up, census, freehold_json, pythons, rows
 
 SCRIPT = os.path.join(PROGRAMS, "py_objects.py")
 # Each class is named by an instance of the next.
+TWINS = """
+import sys
+class Twin(object): __slots__ = ("a",)
+slotted = [Twin() for i in range(1000)]
+class Twin(object): pass
+others = [Twin() for i in range(1000)]
+for i, twin in enumerate(others): twin.__dict__["key%d" % i] = i
+sys.stdout.write("READY\\n")
+sys.stdout.flush()
+sys.stdin.readline()
+"""
 CHAIN = "import sys\n" \
 	"classes = [type('C%d' % i, (str,), {}) for i in range(20000)]\n" \
 	"for one, other in zip(classes, classes[1:]): one.__qualname__ = other('named')\n" \
@@ -75,7 +86,7 @@ class Objects(Case):
 			heap = sum(r["virtual"] for r in result["rows"] if r["domain"] in ("python", "cpython"))
 			unknown = add_up(result, "virtual", domain="uncategorized") - \
 				add_up(result, "virtual", domain="uncategorized", kind="dark")
-			self.assertLess(unknown, heap * 0.2)
+			self.assertLess(unknown, heap * 0.02)
 			target.end()
 		self.for_each_python(check)
 
@@ -95,6 +106,19 @@ class Objects(Case):
 		result = census(self.start([python.path, "-c", CHAIN]))
 		named = sum(r["count"] for r in result["rows"] if r["domain"] == "python" and r["kind"].startswith("__main__.named"))
 		self.assertGreater(named, 10000)
+
+	def test_types_of_equal_names(self):
+		"""What objects of one of them own says nothing of the other's."""
+		def check(python):
+			path = os.path.join(self.directory(), "twins.py")
+			with open(path, "w") as f:
+				f.write(TWINS)
+			target = self.start(python.argv(path))
+			result = census(target)
+			self.assertEqual(add_up(result, "count", domain="python", kind="__main__.Twin"), 2000)
+			self.assertEqual(add_up(result, "count", domain="python", kind="dict", detail="Twin.__dict__"), 1000)
+			target.end()
+		self.for_each_python(check)
 
 	def test_select_sees_the_same(self):
 		python = pythons()[-1] if pythons() else self.skipTest("no CPython here")
