@@ -46,7 +46,19 @@ static char *proc_path(char buffer[64], pid_t pid, const char *name)
 	return buffer;
 }
 
-/* ---- before the stop ----------------------------------------------------- */
+/* The text of one of its files of /proc; that there is none means that it ended. */
+static struct fh_error *read_text(const struct live *live, const char *name, char **ret, size_t *ret_len)
+{
+	char path[64];
+	struct fh_error *error = procfs_read(proc_path(path, live->task, name), ret, ret_len);
+
+	if (!error || error->code != FH_ERROR_NOT_FOUND)
+		return error;
+	fh_error_destroy(error);
+	return error_create(FH_ERROR_NOT_FOUND, "process %d: it ended", live->source.pid);
+}
+
+/* ---- what it is ---------------------------------------------------------- */
 
 static struct fh_error *read_command(struct live *live)
 {
@@ -83,6 +95,8 @@ static struct fh_error *read_auxv(struct live *live)
 	free(text);
 	return NULL;
 }
+
+/* ---- before the stop ----------------------------------------------------- */
 
 /* A main thread may end before the others (pthread_exit in main). The process lives on, but the files of
  * /proc/PID are empty then; those of /proc/TID, which no listing shows, are not. */
@@ -145,28 +159,41 @@ static struct fh_error *check_target(struct live *live)
 	return NULL;
 }
 
-static uint64_t anonymous_resident(pid_t pid)
+/* Bytes that a copy of its private memory will take. */
+static uint64_t copied_bytes(const struct live *live)
 {
 	char path[64];
-	CLEANUP_FREE char *status = procfs_text(proc_path(path, pid, "status"), NULL);
+	CLEANUP_FREE char *status = procfs_text(proc_path(path, live->task, "status"), NULL);
 
-	return status ? procfs_field(status, "RssAnon") : 0;
+	if (!status)
+		return 0;
+	return procfs_field(status, "RssAnon") + (live->read_swapped ? procfs_field(status, "VmSwap") : 0);
 }
 
 static struct fh_error *read_smaps(struct live *live)
 {
-	char path[64];
 	CLEANUP_FREE char *text = NULL;
 
 	live->smaps.len = 0;
-	TRY(procfs_read(proc_path(path, live->task, "smaps"), &text, NULL));
+	TRY(read_text(live, "smaps", &text, NULL));
 	return procfs_parse_smaps(text, &live->smaps);
 }
 
+static void close_proc_files(struct live *live)
+{
+	if (live->pagemap_fd >= 0)
+		close(live->pagemap_fd);
+	if (live->mem_fd >= 0)
+		close(live->mem_fd);
+	live->pagemap_fd = live->mem_fd = -1;
+}
+
+/* They belong to the memory that the process has now: after an exec they have none. */
 static struct fh_error *open_proc_files(struct live *live)
 {
 	char path[64];
 
+	close_proc_files(live);
 	live->pagemap_fd = open(proc_path(path, live->task, "pagemap"), O_RDONLY | O_CLOEXEC);
 	live->mem_fd = live->pagemap_fd < 0 ? -1 : open(proc_path(path, live->task, "mem"), O_RDONLY | O_CLOEXEC);
 	if (live->mem_fd >= 0)
@@ -179,8 +206,8 @@ static struct fh_error *open_proc_files(struct live *live)
 /* Decides between copy and stream, and makes the copy's room ready. */
 static struct fh_error *prepare_copy(struct live *live, const struct fh_options *options)
 {
-	uint64_t resident = anonymous_resident(live->task);
-	uint64_t expected = resident + resident / 64 + MIB;
+	uint64_t bytes = copied_bytes(live);
+	uint64_t expected = bytes + bytes / 64 + MIB;
 	/* A copy, a twelfth for the ledger, and what every run needs. */
 	uint64_t need = expected + expected / 6 + 64 * MIB;
 
@@ -196,11 +223,10 @@ static struct fh_error *prepare_copy(struct live *live, const struct fh_options 
 
 static struct fh_error *read_maps(struct live *live)
 {
-	char path[64];
 	CLEANUP_FREE char *text = NULL;
 	size_t len;
 
-	TRY(procfs_read(proc_path(path, live->task, "maps"), &text, &len));
+	TRY(read_text(live, "maps", &text, &len));
 	TRY(procfs_parse_maps(&live->source, text, len));
 	if (!live->source.mappings.len)
 		return error_create(FH_ERROR_NOT_FOUND, "process %d: it ended", live->source.pid);
@@ -218,6 +244,10 @@ static struct fh_error *look(struct live *live)
 {
 	struct source *source = &live->source;
 
+	/* Now that it can't become another program. */
+	TRY(open_proc_files(live));
+	TRY(read_command(live));
+	TRY(read_auxv(live));
 	TRY(read_maps(live));
 	TRY(procfs_pages(live->pagemap_fd, source, &live->pages, &live->exact));
 	if (!live->exact) /* only smaps knows then what Rss is */
@@ -241,28 +271,62 @@ static struct fh_error *look(struct live *live)
 	return NULL;
 }
 
+/* While it stands only SIGKILL can end it. What was read since then would be shown as memory without contents. One
+ * that is ending loses its memory (and the line VmSize) first, and then becomes a zombie. */
+static struct fh_error *check_lived(const struct live *live)
+{
+	char path[64];
+	CLEANUP_FREE char *status = procfs_text(proc_path(path, live->task, "status"), NULL);
+
+	if (status && strstr(status, "\nVmSize:"))
+		return NULL;
+	return error_create(FH_ERROR_NOT_FOUND, "process %d: it ended while it was looked at", live->source.pid);
+}
+
 /* ---- after the stop ------------------------------------------------------- */
 
 static size_t fill_from_process(void *context, uint64_t address, uint64_t offset, void *buffer, size_t len)
 {
 	struct live *live = context;
 	struct iovec local = { buffer, len }, remote = { (void *)(uintptr_t)address, len };
-	ssize_t n = process_vm_readv(live->task, &local, 1, &remote, 1, 0);
+	ssize_t n;
 
 	(void)offset;
+	if (!live->stop) /* it runs: what is there now belongs to another moment, and a page could be brought in */
+		return 0;
+	n = process_vm_readv(live->task, &local, 1, &remote, 1, 0);
 	if (n <= 0)
 		n = pread(live->mem_fd, buffer, len, (off_t)address);
 	return n > 0 ? (size_t)n : 0;
 }
 
+/* Not what the kernel itself has pages for, such as [vvar]. */
+static bool is_anonymous(const struct mapping *m)
+{
+	return !m->inode && (!m->path[0] || strcmp(m->path, "[heap]") == 0 || strcmp(m->path, "[stack]") == 0 ||
+			     strncmp(m->path, "[anon:", strlen("[anon:")) == 0);
+}
+
 static struct fh_error *add_copied(struct live *live)
 {
+	struct source *source = &live->source;
+	uint64_t missing = 0, first = 0;
+
 	for (size_t i = 0; i < live->copy.runs.len; i++) {
 		const struct copy_run *run = &live->copy.runs.items[i];
+		const struct mapping *m = source_mapping_at(source, run->start);
 
-		if (run->copied &&
-		    !memory_add_direct(&live->source.memory, run->start, run->start + run->copied, run->to))
+		if (run->copied && !memory_add_direct(&source->memory, run->start, run->start + run->copied, run->to))
 			return error_no_memory();
+		if (run->copied < run->end - run->start && m && (m->inode || is_anonymous(m))) {
+			first = missing ? first : run->start + run->copied;
+			missing += run->end - run->start - run->copied;
+		}
+	}
+	if (missing) { /* a page whose memory is broken, say */
+		source->damaged = true;
+		source_warn(source, "%" PRIu64 " bytes that are there could not be copied, the first at 0x%" PRIx64, missing,
+			    first);
 	}
 	return NULL;
 }
@@ -276,7 +340,7 @@ static struct fh_error *add_rest(struct live *live, size_t mapping, uint64_t sta
 		return NULL;
 	if (m->inode)
 		return files_add(&live->source, m, start, end);
-	if (m->flags & MAPPING_SHARED || m->path[0] == '[')
+	if (m->flags & MAPPING_SHARED || !is_anonymous(m))
 		return NULL;
 	return memory_add_zero(&live->source.memory, start, end) ? NULL : error_no_memory();
 }
@@ -332,44 +396,53 @@ static void read_thread_names(struct source *source)
 	}
 }
 
+static int open_if_same(const char *path, const struct mapping *mapping)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == mapping->inode)
+		return fd;
+	close(fd);
+	errno = ESTALE;
+	return -1;
+}
+
+/* By map_files. If we aren't privileged enough for it, or the mapping is gone, by name: that may mean another file by
+ * now, or in our file system; the inode tells. */
 static int open_file(struct source *source, const struct mapping *mapping)
 {
 	const struct live *live = (const struct live *)source;
 	char path[4200];
-	struct stat st;
-	int fd;
+	int fd = -1;
 
-	if (!mapping->inode)
-		return -1;
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, live->task, mapping->start,
-		 mapping->end);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == mapping->inode)
-		return fd;
-	/* Not privileged enough for map_files, or the mapping is gone. The name may mean another
-	 * file by now, or in our file system; the inode tells. */
-	for (int i = 0; i < 2; i++) {
-		if (fd >= 0)
-			close(fd);
+	errno = ENOENT;
+	for (int i = 0; i < 3 && mapping->inode && fd < 0 && errno != EMFILE && errno != ENFILE; i++) {
 		if (i == 0)
+			snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, live->task, mapping->start,
+				 mapping->end);
+		else if (i == 1)
 			snprintf(path, sizeof(path), "/proc/%d/root%s", live->task, mapping->path);
 		else
 			snprintf(path, sizeof(path), "%s", mapping->path);
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-		if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == mapping->inode)
-			return fd;
+		fd = open_if_same(path, mapping);
 	}
-	if (fd >= 0)
-		close(fd);
-	return -1;
+	return fd;
 }
 
-static void resume(struct source *source)
+/* Returns what is wrong with what was read while it stood. */
+static struct fh_error *resume(struct source *source)
 {
 	struct live *live = (struct live *)source;
+	struct fh_error *error;
 
-	if (live->stop)
-		source->pause_ms = stop_end(TAKE(live->stop));
+	if (!live->stop)
+		return NULL;
+	error = check_lived(live);
+	source->pause_ms = stop_end(TAKE(live->stop));
+	return error;
 }
 
 static void destroy(struct source *source)
@@ -381,10 +454,7 @@ static void destroy(struct source *source)
 	copy_deinit(&live->copy);
 	vec_free(&live->smaps);
 	vec_free(&live->pages);
-	if (live->pagemap_fd >= 0)
-		close(live->pagemap_fd);
-	if (live->mem_fd >= 0)
-		close(live->mem_fd);
+	close_proc_files(live);
 	free(live);
 }
 
@@ -401,15 +471,19 @@ static struct fh_error *load(struct live *live, const struct fh_options *options
 	struct fh_error *error;
 
 	TRY(check_target(live));
-	TRY(open_proc_files(live));
-	TRY(read_command(live));
-	TRY(read_auxv(live));
+	TRY(open_proc_files(live)); /* whether we may, before anything is stopped */
 	TRY(read_smaps(live));
 	TRY(prepare_copy(live, options));
 	TRY(stop_begin(source->pid, source, &live->stop));
 	error = look(live);
-	if (live->copying || error)
-		source->pause_ms = stop_end(TAKE(live->stop));
+	if (live->copying || error) {
+		struct fh_error *ended = resume(source);
+
+		if (ended) { /* explains all others */
+			fh_error_destroy(error);
+			error = ended;
+		}
+	}
 	TRY(error);
 	source->streamed = !live->copying;
 	read_thread_names(source);

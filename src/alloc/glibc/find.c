@@ -248,15 +248,17 @@ static struct fh_error *search(struct target *target, const struct data *data, g
 
 	for (uint64_t at = (data->start + 7) / 8 * 8; at + 16 <= data->end;) {
 		size_t span;
-		const uint64_t *words = memory_span(&source->memory, at, &span);
+		const uint8_t *words = memory_span(&source->memory, at, &span);
 		size_t n = span / 8, i = 0;
 
 		if (!span)
 			break;
 		for (; words && i + 1 < n && at + 8 * i + 16 <= data->end; i++) {
-			uint64_t address = at + 8 * i;
+			uint64_t address = at + 8 * i, pair[2];
 
-			if (words[i] != address - 16 || words[i + 1] != address - 16)
+			/* Not as words: a segment of a core may begin at any byte. */
+			memcpy(pair, words + 8 * i, sizeof(pair));
+			if (pair[0] != address - 16 || pair[1] != address - 16)
 				continue;
 			if (address - LAST_BIN < data->start || !are_bins(source, address - LAST_BIN))
 				continue;

@@ -67,6 +67,7 @@ struct py_type {
 	uint8_t presize; /* bytes of GC head and managed words before the object */
 	bool heap;
 	bool owner_known, has_dict;
+	bool shares_name; /* with another type: a category doesn't tell which of them an object has */
 	category_id kind[3];   /* of its objects by head 0, 16, 32; 0: not asked for yet */
 	category_id freed[3];  /* those in free lists */
 	const char *dict_detail; /* "Package.__dict__"; NULL: not made yet */
@@ -90,6 +91,7 @@ struct cpython {
 	uint32_t debug_head; /* bytes that PYTHONMALLOC=debug puts before an object; 0 else */
 	struct hashmap type_index; /* address -> index + 1; 0: looked at, no type */
 	VEC(struct py_type) types;
+	unsigned naming; /* types that are being named right now, see types.c */
 	struct {
 		uint64_t address;
 		uint32_t index;
