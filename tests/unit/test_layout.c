@@ -18,8 +18,13 @@ static const struct interpreter_facts {
 	const char *version;
 	int size, strtab, defstash, sv_count, sv_arenaroot, sv_yes, main_cv, main_root, body_roots, body_arenas;
 } interpreters[] = {
+	{ "5.22", 3504, 152, 200, 248, 264, 352, 1696, 1704, 2032, 2808 },
+	{ "5.26", 3552, 152, 208, 256, 272, 360, 1672, 1680, 2016, 2848 },
+	{ "5.30", 3280, 152, 208, 256, 272, 312, 1816, 1824, 2144, 2632 },
 	{ "5.32", 3792, 152, 208, 256, 272, 312, 1816, 1824, 2168, 2616 },
+	{ "5.34", 3760, 144, 192, 240, 256, 296, 1800, 1808, 2152, 2584 },
 	{ "5.36", 3768, 144, 192, 240, 256, 296, 1800, 1808, 2152, 2584 },
+	{ "5.38", 3896, 144, 192, 240, 256, 296, 1584, 1592, 1928, 2456 },
 	{ "5.40", 3768, 144, 192, 240, 256, 296, 1584, 1592, 1928, 2328 },
 	{ "5.42", 3768, 144, 192, 240, 256, 296, 1584, 1592, 1928, 2328 },
 };
@@ -28,9 +33,11 @@ static const struct size_facts {
 	const char *version, *structure;
 	uint32_t size;
 } sizes[] = {
-	{ "5.32", "regexp", 192 }, { "5.36", "regexp", 192 },  { "5.40", "regexp", 224 },
-	{ "5.36", "padname", 48 }, { "5.40", "padname", 56 },  { "5.32", "xpvhv_aux", 56 },
-	{ "5.36", "xpvhv_aux", 56 }, { "5.40", "xpvhv_aux", 112 },
+	{ "5.32", "regexp", 192 },   { "5.34", "regexp", 192 },	  { "5.36", "regexp", 192 },
+	{ "5.38", "regexp", 224 },   { "5.40", "regexp", 224 },	  { "5.22", "padname", 48 },
+	{ "5.36", "padname", 48 },   { "5.38", "padname", 56 },	  { "5.40", "padname", 56 },
+	{ "5.22", "xpvhv_aux", 56 }, { "5.34", "xpvhv_aux", 56 }, { "5.36", "xpvhv_aux", 56 },
+	{ "5.38", "xpvhv_aux", 112 }, { "5.40", "xpvhv_aux", 112 },
 };
 
 static const char *const flavours[] = { "threaded", "unthreaded" };
@@ -120,7 +127,9 @@ static void perl_layouts_agree_with_themselves(void **state)
 		assert_true(constant(&l, "SVt_LAST") <= constant(&l, "SVTYPEMASK"));
 		assert_int_equal(layout_field(&l, "bodies_by_type", "SVt_PVHV")->size, layout_size(&l, "xpvhv"));
 		assert_int_equal(layout_field(&l, "bodies_by_type", "SVt_PVCV")->size, layout_size(&l, "xpvcv"));
-		assert_int_equal(layout_field(&l, "bodies_by_type", "SVt_REGEXP")->size, layout_size(&l, "regexp"));
+		if (layout_field(&l, "bodies_by_type", "SVt_REGEXP"))
+			assert_int_equal(layout_field(&l, "bodies_by_type", "SVt_REGEXP")->size,
+					 layout_size(&l, "regexp"));
 		assert_true((strcmp(l.facts->flavour, "unthreaded") == 0) == !roots);
 		assert_true(!roots || roots->size == bodies * 8);
 	}

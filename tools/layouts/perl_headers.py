@@ -83,9 +83,10 @@ def measure(core, source, flavour):
         for name, structs in sorted(wanted.SOURCES.items()):
             read_file(result, compiler.debug_file(os.path.join(source, name)), structs)
             result.sources.append(name)
+    if flavour == "unthreaded":  # a placeholder, since the variables are global ones
+        result.all_facts = {key: numbers for key, numbers in result.all_facts.items() if key[0] != "interpreter"}
     result.package = package(core)
-    result.all_facts = dict(result.facts)
-    drop(result.facts, flavour)
+    result.facts = leave_out(result.all_facts)
     return result
 
 
@@ -104,40 +105,39 @@ def read_file(result, path, structs):
         raise SystemExit("%s: more than one definition of %s" % (path, found["conflicts"]))
     result.gdb = found["gdb"]
     for struct, layout in found["structs"].items():
-        result.facts[struct, "sizeof"] = (0, layout["size"], 0, 0)
+        result.all_facts[struct, "sizeof"] = (0, layout["size"], 0, 0)
         for member_path, *numbers in layout["fields"]:
-            result.facts[struct, wanted.field_name(struct, member_path)] = tuple(numbers)
+            result.all_facts[struct, wanted.field_name(struct, member_path)] = tuple(numbers)
     constants = {name[len(PREFIX):] if name.startswith(PREFIX) else name: value
                  for name, value in found["enums"].items()}
     if "PERL_VERSION" in constants:
         result.version = "5.%d" % constants.pop("PERL_VERSION")
         result.exact = "%s.%d" % (result.version, constants.pop("PERL_SUBVERSION"))
     for name, value in constants.items():
-        result.facts["const", wanted.constant_name(name)] = (0, value, 0, 0)
+        result.all_facts["const", wanted.constant_name(name)] = (0, value, 0, 0)
     if wanted.BODY_TABLE in found["tables"]:
         add_bodies(result, found["tables"][wanted.BODY_TABLE])
 
 
 def add_bodies(result, rows):
     """One row for each svtype, in its order: which part of the body there is, and how large an arena of them."""
-    types = {value[1]: name for (struct, name), value in result.facts.items()
+    types = {value[1]: name for (struct, name), value in result.all_facts.items()
              if struct == "const" and name.startswith("SVt_")}
     for number, row in enumerate(rows):
-        result.facts["bodies_by_type", types[number]] = (row["offset"], row["body_size"], 0, 0)
-        result.facts["bodies_by_type", types[number] + ".copy"] = (row["offset"], row["copy"], 0, 0)
-        result.facts["bodies_by_type", types[number] + ".arena"] = (0, row["arena_size"] if row["arena"] else 0, 0, 0)
+        arena = row["arena_size"] if row["arena"] else 0
+        for suffix, offset, size in (("", row["offset"], row["body_size"]), (".copy", row["offset"], row["copy"]),
+                                     (".arena", 0, arena)):
+            result.all_facts[wanted.BODY_TABLE, types[number] + suffix] = (offset, size, 0, 0)
 
 
-def drop(facts, flavour):
-    """What other facts say already, or what has no meaning in this flavour."""
-    for struct, field in list(facts):
-        known = (wanted.BEGINNINGS.get(struct), field)
-        unwanted = struct in wanted.FIELDS and field not in wanted.FIELDS[struct]
-        if field != "sizeof" and (unwanted or facts.get(known) == facts[struct, field]):
-            del facts[struct, field]
-    if flavour == "unthreaded":
-        for key in [key for key in facts if key[0] == "interpreter"]:
-            del facts[key]
+def leave_out(facts):
+    """The facts without those that others say already."""
+    def wanted_here(struct, field):
+        if struct in wanted.FIELDS and field not in wanted.FIELDS[struct] | {"sizeof"}:
+            return False
+        beginning = (wanted.BEGINNINGS.get(struct), field)
+        return field == "sizeof" or facts.get(beginning) != facts[struct, field]
+    return {key: numbers for key, numbers in facts.items() if wanted_here(*key)}
 
 
 def check_source(source, exact):

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Write layouts/perl.def, or check it.
 
-perl_layouts.py [-o FILE.def] CORE:SOURCE...        measure the headers of these Perls, each for every flavour
-perl_layouts.py --check FACTS CORE:SOURCE...        compare them with what FACTS has: perl.md, perl-layouts-5.NN.txt
+perl_layouts.py [-o FILE.def] CORE:SOURCE...        measure the headers of these Perls, each for every flavour; versions
+                                                    that they don't cover are worked out from them (perl_changes.py)
+perl_layouts.py --check FACTS CORE:SOURCE...        compare all with what FACTS has: perl.md, perl-layouts-5.NN.txt
 CORE is the folder of installed headers that `perl -MConfig -e 'print "$Config{archlib}/CORE"'` names, of a Perl with
 threads; SOURCE is the source tree of the same version, for the structs that are declared in a .c file. Any machine's
 headers will do. Needs gcc, and gdb with Python.
@@ -12,6 +13,7 @@ import sys
 
 import def_file
 import perl_checks
+import perl_derive
 import perl_headers
 
 REMARKS = """\
@@ -28,8 +30,15 @@ def order(measured):
     return [int(n) for n in measured.version.split(".")], list(perl_headers.FLAVOURS).index(measured.flavour)
 
 
+DERIVED = """Perl %s, %s. Not measured here; worked out from the layouts of %s by tools/layouts/perl_derive.py, with the
+changes in perl_changes.py, which were read in %s. The rest is as in %s; what was in doubt is left out."""
+MEASURED = "Perl %s, %s. DWARF of the headers%s, and of %s, compiled by %s with config.h %s, read by gdb %s."
+
+
 def provenance(one):
-    return "Perl %s, %s. DWARF of the headers%s, and of %s, compiled by %s with config.h %s, read by gdb %s." % (
+    if isinstance(one, perl_derive.Derived):
+        return DERIVED % (one.exact, one.flavour, one.about["base"], one.about["source"], one.about["base"])
+    return MEASURED % (
         one.exact, one.flavour, " of Debian's %s" % one.package if one.package else "", " and ".join(one.sources),
         one.compiler, "as installed" if one.flavour == "threaded" else "changed to " + one.flavour, one.gdb)
 
@@ -49,6 +58,7 @@ def main():
     options = parser.parse_args()
     measured = [perl_headers.measure(*perl.split(":"), flavour=flavour)
                 for perl in options.perl for flavour in perl_headers.FLAVOURS]
+    measured += perl_derive.derive(measured)
     if options.check:
         return 1 if perl_checks.check(measured, options.check) else 0
     with open(options.o, "w") if options.o else sys.stdout as out:
