@@ -11,9 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The names are arrays, as tens of thousands of pointers would have to be relocated at every start. */
 struct layout_fact {
-	const char *runtime, *version, *flavour; /* "cpython", "3.11", "gil" */
-	const char *structure, *field;		 /* "PyDictObject", "ma_keys"; field "sizeof" is its size */
+	char runtime[8], version[8], flavour[16]; /* "cpython", "3.11", "gil" */
+	char structure[24], field[52];		  /* "PyDictObject", "ma_keys"; field "sizeof" is its size */
 	uint32_t offset, size;			 /* bytes */
 	uint8_t first_bit, bits;		 /* bits 0: no bit field */
 };

@@ -64,7 +64,7 @@ static const struct wanted_offset wanted_offsets[] = {
 	WANT(padnames_fill, "padnamelist", "xpadnl_fill", true),
 	WANT(padlist_pads, "padlist", "xpadl_arr", true),
 	WANT(padlist_max, "padlist", "xpadl_max", true),
-	WANT(regexp_program, "regexp", "pprivate", true),
+	WANT(regexp_program, "regexp", "pprivate", false),
 };
 
 static const struct {
