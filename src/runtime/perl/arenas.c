@@ -16,16 +16,18 @@ static bool find_head_arenas(struct perl *perl)
 {
 	struct source *source = perl->target->source;
 	struct hashmap seen = { 0 };
-	uint64_t at = perl_pointer(perl, "sv_arenaroot");
+	uint64_t at = perl_pointer(perl, "sv_arenaroot"), heads = 0;
 	bool sound = true;
 
 	while (at && sound) {
 		struct sv_arena arena = { .start = at };
 		uint64_t next = 0;
 
-		sound = at % 8 == 0 && !hashmap_get(&seen, at) && hashmap_put(&seen, at, 1) &&
+		sound = at % 8 == 0 && !hashmap_get(&seen, at) && !hashmap_get(perl->taken, at) && hashmap_put(&seen, at, 1) &&
 			source_u64(source, at, &next) && source_u32(source, at + 8, &arena.n) && arena.n > 1 &&
 			arena.n <= MOST_HEADS && vec_push(&perl->arenas, arena);
+		heads += arena.n; /* arenas that overlap have more than there is room for */
+		sound = sound && heads <= perl->target->source->os_virtual / HEAD_SIZE;
 		at = next;
 	}
 	hashmap_deinit(&seen);

@@ -14,6 +14,17 @@ static const struct {
 	{ "hash entry", FH_LIVE },
 };
 
+bool perl_patience(struct perl *perl)
+{
+	if (perl->patience > 1)
+		return perl->patience--, true;
+	if (perl->patience == 1)
+		target_damaged(perl->target, "perl %s: its values lead in circles; they are corrupt, or were being changed",
+			       perl->full_version);
+	perl->patience = 0;
+	return false;
+}
+
 const char *sv_kind_name(enum sv_kind kind)
 {
 	return kind_names[kind];

@@ -29,7 +29,7 @@ static void walk_padnames(struct perl *perl, uint64_t list)
 	    !source_u64(source, list + (uint64_t)perl->o->padnames_fill, &n) || n > MOST_NAMES)
 		return;
 	perl_claim_as(perl, names, "pad", "names");
-	for (uint64_t i = 0; i <= n; i++)
+	for (uint64_t i = 0; i <= n && perl_patience(perl); i++)
 		if (source_u64(source, names + 8 * i, &name) && name)
 			perl_claim_as(perl, name, "pad", "name");
 }
@@ -54,7 +54,7 @@ static void walk_padlist(struct perl *perl, uint64_t list)
 	perl_claim_as(perl, pads, "pad", "list");
 	if (source_u64(source, pads, &pad) && pad)
 		walk_padnames(perl, pad);
-	for (uint64_t i = 1; i <= max; i++)
+	for (uint64_t i = 1; i <= max && perl_patience(perl); i++)
 		if (source_u64(source, pads + 8 * i, &pad) && pad)
 			walk_pad(perl, pad);
 }

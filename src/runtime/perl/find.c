@@ -12,6 +12,7 @@
 #include "runtime/perl/internal.h"
 
 #define MOST_INTERPRETERS 4096u
+#define MOST_REFUSED 64u /* candidates that look like an interpreter and are none */
 #define MALLOC_ROUNDING 40u /* a chunk's data can be that much larger than what was asked for */
 
 uint64_t perl_variable(struct perl *perl, const char *name)
@@ -133,7 +134,8 @@ static enum verdict try_layout(struct perl *perl, const struct perl_facts *facts
 	return counts_agree(perl) ? IS_PERL : OTHER_COUNT;
 }
 
-static struct perl *perl_create(struct target *target, const struct image *image, uint64_t address)
+static struct perl *perl_create(struct target *target, const struct image *image, uint64_t address,
+				struct hashmap *taken)
 {
 	struct perl *perl = calloc(1, sizeof(*perl));
 
@@ -142,6 +144,8 @@ static struct perl *perl_create(struct target *target, const struct image *image
 	perl->target = target;
 	perl->image = image;
 	perl->address = address;
+	perl->taken = taken;
+	perl->patience = target->source->os_virtual / 8;
 	return perl;
 }
 
@@ -177,7 +181,7 @@ static enum verdict try_layouts(struct perl_state *state, struct perl *perl, uin
 static struct fh_error *try_candidate(struct perl_state *state, const struct image *image, uint64_t address,
 				      uint64_t room, const char *flavour)
 {
-	struct perl *perl = perl_create(state->target, image, address);
+	struct perl *perl = perl_create(state->target, image, address, &state->taken);
 	enum verdict verdict;
 
 	if (!perl)
@@ -187,16 +191,18 @@ static struct fh_error *try_candidate(struct perl_state *state, const struct ima
 		verdict = try_layouts(state, perl, room, flavour, false);
 	if (verdict == OTHER_VERSION)
 		snprintf(state->other_version, sizeof(state->other_version), "%s", perl->full_version);
-	if (verdict == OTHER_COUNT)
+	if (verdict == OTHER_COUNT && !state->refused++)
 		target_damaged(state->target,
 			       "perl %s at 0x%" PRIx64 ": it says %" PRIu64 " values and has %" PRIu64
 			       "; it is corrupt, or was being changed, and is not looked into",
 			       perl->full_version, address, perl->sv_count, perl->live);
 	perl->number = (uint32_t)state->list.len;
+	for (size_t i = 0; verdict == IS_PERL && i < perl->arenas.len; i++)
+		if (!hashmap_put(&state->taken, perl->arenas.items[i].start, 1))
+			return perl_destroy(perl), error_no_memory();
 	if (verdict == IS_PERL && vec_push(&state->list, perl))
 		return NULL;
-	vec_free(&perl->arenas);
-	free(perl);
+	perl_destroy(perl);
 	return verdict == IS_PERL ? error_no_memory() : NULL;
 }
 
@@ -232,7 +238,8 @@ static struct fh_error *search_blocks(struct perl_state *state, const struct ima
 	struct ledger_cursor cursor = { 0 };
 	struct block block;
 
-	while (ledger_next(ledger, &cursor, &block) && state->list.len < MOST_INTERPRETERS) {
+	while (ledger_next(ledger, &cursor, &block) && state->list.len < MOST_INTERPRETERS &&
+	       state->refused < MOST_REFUSED) {
 		const struct category *c = ledger_category_of(ledger, block.category);
 		uint64_t data = block.start + c->head, room = block.end + 8 - data;
 

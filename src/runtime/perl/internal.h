@@ -148,6 +148,8 @@ struct perl {
 	uint64_t strtab;	      /* address of the hash of shared keys */
 	uint64_t sv_count;	      /* what it says */
 	uint64_t live;		      /* what was found */
+	struct hashmap *taken;	      /* chunks of heads of other interpreters, which can't be its own */
+	uint64_t patience;	      /* see perl_patience() */
 	VEC(struct sv_arena) arenas; /* ascending once they are counted */
 	VEC(struct body_arena) body_arenas; /* ascending */
 	VEC(category_id) marks;		    /* of every body; 0: free */
@@ -173,8 +175,11 @@ struct perl_state {
 	perl_list list;
 	VEC(struct perl_facts *) facts;
 	char other_version[24]; /* of an interpreter that no layout is for */
+	struct hashmap taken;	/* see struct perl */
+	uint32_t refused;	/* candidates whose counts don't agree */
 };
 struct fh_error *perl_find(struct perl_state *state);
+void perl_destroy(struct perl *perl);
 
 /* The address of one of an interpreter's variables, by its name without PL_ ("defstash"); 0 when it has none. */
 uint64_t perl_variable(struct perl *perl, const char *name);
@@ -236,6 +241,10 @@ bool package_name(struct perl *perl, uint64_t stash, char *buffer, size_t size);
 bool code_name(struct perl *perl, const struct sv *code, char *buffer, size_t size);
 /* The index in owners for a value: that of its package, or of its kind. */
 uint32_t owner_of(struct perl *perl, const struct sv *sv);
+
+/* One more step of a walk over data that may lie: there are no more of them than words in the target. False, after a
+ * warning, when they are used up. */
+bool perl_patience(struct perl *perl);
 
 /* claims.c */
 const char *sv_kind_name(enum sv_kind kind);

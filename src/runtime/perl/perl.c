@@ -5,7 +5,7 @@
 
 #include "runtime/perl/internal.h"
 
-static void perl_destroy(struct perl *perl)
+void perl_destroy(struct perl *perl)
 {
 	vec_free(&perl->arenas);
 	vec_free(&perl->body_arenas);
@@ -30,6 +30,7 @@ static void destroy(void *opaque)
 		free(state->facts.items[i]);
 	vec_free(&state->list);
 	vec_free(&state->facts);
+	hashmap_deinit(&state->taken);
 	free(state);
 }
 

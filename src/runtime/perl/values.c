@@ -68,7 +68,7 @@ static void walk_key(struct perl *perl, uint64_t hek)
 
 static void walk_bucket(struct perl *perl, uint64_t he, bool shared_table, bool own_keys, category_id entry, category_id key)
 {
-	for (uint32_t n = 0; he && n < MOST_LINKS; n++) {
+	for (uint32_t n = 0; he && n < MOST_LINKS && perl_patience(perl); n++) {
 		uint8_t scratch[24];
 		uint64_t words[3];
 		const void *p = source_get(perl->target->source, he, sizeof(words), scratch);
@@ -113,7 +113,7 @@ static void walk_hash(struct perl *perl, const struct sv *sv, uint32_t owner)
 		return;
 	perl_claim(perl, sv->u, shared_table ? perl_category(perl, "perl", "hash buckets", "shared keys", FH_LIVE) :
 					  perl_owner_category(perl, owner, PART_BUCKETS), NULL);
-	for (uint64_t i = 0; i <= max; i++) {
+	for (uint64_t i = 0; i <= max && perl_patience(perl); i++) {
 		if (!source_u64(source, sv->u + 8 * i, &he))
 			return;
 		if (he)
