@@ -114,7 +114,7 @@ bool perl_claim_used(struct perl *perl, uint64_t data, uint64_t used, category_i
 
 /* ---- memory of C code ------------------------------------------------------------------ */
 
-#define REACH_MOST_BYTES 65536u /* of a block that are looked through */
+#define REACH_MOST_BYTES (1u << 20) /* of a block that are looked through */
 #define REACH_MOST_BLOCKS 1048576u
 
 struct reached {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the interpreter itself owns: its stacks, its handles' buffers, its parser, regexps' programs. */
+#include <elf.h>
+
 #include "runtime/perl/internal.h"
 
 #define MOST_STACKS 1048576u
@@ -124,9 +126,15 @@ void interpreter_walk(struct perl *perl)
 	code_walk_ops(perl, perl_pointer(perl, "eval_root"));
 }
 
-/* Whatever else it points to and nobody has named. */
+/* Whatever else it points to and nobody has named: its variables, and what perl has one of in a process. */
 void interpreter_walk_rest(struct perl *perl)
 {
+	const struct image *image = perl->image;
+
+	for (size_t i = 0; i < image->segments.len; i++)
+		if (image->segments.items[i].flags & PF_W)
+			perl_claim_reached(perl, image->segments.items[i].start, image->segments.items[i].end, 2,
+					   "interpreter data", "");
 	if (perl->address)
 		claim_fields(perl, perl->address, layout_structure(&perl->layout, "interpreter"), "interpreter data",
 			     2);
