@@ -8,7 +8,7 @@
 #include "runtime/perl/internal.h"
 
 #define MOST_HEADS 65536u /* in a chunk; 170 in fact */
-#define MOST_SET 4096u	  /* chunks in a set; 169 in fact */
+#define MOST_SET 4096u    /* chunks in a set; 169 in fact */
 
 /* ---- heads -------------------------------------------------------------------- */
 
@@ -23,9 +23,10 @@ static bool find_head_arenas(struct perl *perl)
 		struct sv_arena arena = { .start = at };
 		uint64_t next = 0;
 
-		sound = at % 8 == 0 && !hashmap_get(&seen, at) && !hashmap_get(perl->taken, at) && hashmap_put(&seen, at, 1) &&
-			source_u64(source, at, &next) && source_u32(source, at + 8, &arena.n) && arena.n > 1 &&
-			arena.n <= MOST_HEADS && vec_push(&perl->arenas, arena);
+		sound = at % 8 == 0 && !hashmap_get(&seen, at) && !hashmap_get(perl->taken, at) &&
+			hashmap_put(&seen, at, 1) && source_u64(source, at, &next) &&
+			source_u32(source, at + 8, &arena.n) && arena.n > 1 && arena.n <= MOST_HEADS &&
+			vec_push(&perl->arenas, arena);
 		heads += arena.n; /* arenas that overlap have more than there is room for */
 		sound = sound && heads <= perl->target->source->os_virtual / HEAD_SIZE;
 		at = next;
@@ -174,7 +175,8 @@ struct fh_error *perl_arenas_find(struct perl *perl)
 	for (size_t i = 0; i < perl->arenas.len; i++) /* so that no stray pointer names them */
 		perl_claim(perl, perl->arenas.items[i].start, heads, NULL);
 	if (!find_body_arenas(perl))
-		target_damaged(perl->target, "perl %s at 0x%" PRIx64 ": its list of body arenas is corrupt, or was being changed",
+		target_damaged(perl->target,
+			       "perl %s at 0x%" PRIx64 ": its list of body arenas is corrupt, or was being changed",
 			       perl->full_version, perl->address);
 	drop_overlapping(perl);
 	for (size_t i = 0; i < perl->body_arenas.len; i++)

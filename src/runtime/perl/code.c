@@ -10,11 +10,11 @@
 #define MOST_DEPTH 16777216 /* pads of one sub: one for each level that it recursed to */
 #define MOST_NAMES 1048576
 #define MOST_SLABS 1048576u /* of one sub */
-#define MOST_OPS 512u	    /* kinds of ops; op_type has 9 bits */
+#define MOST_OPS 512u       /* kinds of ops; op_type has 9 bits */
 #define OP_NAME_LEN 32
 #define OP_LINKS 16u  /* op_next and op_sibparent, which it begins with */
 #define OP_HEADER 40u /* struct op, which all ops begin with */
-#define COP_FIELDS 3 /* of a statement's op that have memory of their own */
+#define COP_FIELDS 3  /* of a statement's op that have memory of their own */
 #define SLOT_MOST 64u /* an op is not larger, in words */
 
 /* ---- pads ----------------------------------------------------------------------- */
@@ -65,7 +65,9 @@ static void walk_padlist(struct perl *perl, uint64_t list)
 static const struct {
 	const char *field, *detail;
 	uint32_t depth;
-} cop_fields[COP_FIELDS] = { { "cop_file", "file name", 1 }, { "cop_warnings", "warnings", 1 }, { "cop_hints_hash", "hints", 32 } };
+} cop_fields[COP_FIELDS] = { { "cop_file", "file name", 1 },
+			     { "cop_warnings", "warnings", 1 },
+			     { "cop_hints_hash", "hints", 32 } };
 
 struct lone_op {
 	uint64_t address;
@@ -74,13 +76,14 @@ struct lone_op {
 
 struct ops {
 	struct perl *perl;
-	const char *names[MOST_OPS];	/* NULL: not asked for yet */
+	const char *names[MOST_OPS];      /* NULL: not asked for yet */
 	category_id categories[MOST_OPS]; /* 0: not asked for yet */
 	uint64_t name_table;
-	int opslab_next, opslab_head, opslab_size, opslab_free_space, opslab_slots, opslab_freed, opslot_size, opslot_offset, opslot_op;
+	int opslab_next, opslab_head, opslab_size, opslab_free_space, opslab_slots, opslab_freed, opslot_size,
+		opslot_offset, opslot_op;
 	int op_type, op_ppaddr, cop_field[COP_FIELDS];
 	VEC(struct lone_op) lone; /* not walked yet */
-	uint32_t corrupt; /* slabs */
+	uint32_t corrupt;         /* slabs */
 	uint64_t corrupt_at;
 };
 
@@ -271,7 +274,8 @@ static void walk_slab(struct ops *ops, uint64_t slab)
 	struct block block;
 	uint64_t freed, end;
 
-	if (!perl_claim(perl, slab, whole, &block) || ops->opslab_size < 0 || ops->opslab_free_space < 0 || ops->opslot_size < 0)
+	if (!perl_claim(perl, slab, whole, &block) || ops->opslab_size < 0 || ops->opslab_free_space < 0 ||
+	    ops->opslot_size < 0)
 		return;
 	if (ops->opslab_freed >= 0 && source_u64(source, slab + (uint64_t)ops->opslab_freed, &freed))
 		perl_claim_as(perl, freed, "op data", "free list");
@@ -360,7 +364,9 @@ void code_walk(struct perl *perl, const struct sv *code)
 void code_report(struct perl *perl)
 {
 	if (perl->ops && perl->ops->corrupt)
-		target_damaged(perl->target, "perl %s: %" PRIu32 " op slabs are corrupt, or were being changed, the first at 0x%" PRIx64,
+		target_damaged(perl->target,
+			       "perl %s: %" PRIu32
+			       " op slabs are corrupt, or were being changed, the first at 0x%" PRIx64,
 			       perl->full_version, perl->ops->corrupt, perl->ops->corrupt_at);
 }
 

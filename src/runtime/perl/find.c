@@ -12,7 +12,7 @@
 #include "runtime/perl/internal.h"
 
 #define MOST_INTERPRETERS 4096u
-#define MOST_REFUSED 64u /* candidates that look like an interpreter and are none */
+#define MOST_REFUSED 64u    /* candidates that look like an interpreter and are none */
 #define MALLOC_ROUNDING 40u /* a chunk's data can be that much larger than what was asked for */
 
 uint64_t perl_variable(struct perl *perl, const char *name)
@@ -70,8 +70,8 @@ static void read_version(struct perl *perl, char version[24])
 	version[0] = '\0';
 	if (!sv_at(perl, perl_pointer(perl, "patchlevel"), &sv))
 		return;
-	if (sv.flags & perl->bits->rok && (!sv_at(perl, sv.u, &hash) || !sv_is(&hash, SV_HASH) ||
-					   !hash_value(perl, &hash, "original", &sv)))
+	if (sv.flags & perl->bits->rok &&
+	    (!sv_at(perl, sv.u, &hash) || !sv_is(&hash, SV_HASH) || !hash_value(perl, &hash, "original", &sv)))
 		return;
 	if (sv_string(perl, &sv, text, sizeof(text)) && text[0] == 'v' && isdigit((unsigned char)text[1]))
 		memmove(version, text + 1, strlen(text));
@@ -90,7 +90,7 @@ static bool is_of_series(const char *version, const char *series)
 enum verdict {
 	NO_PERL,
 	OTHER_VERSION, /* it says a version that the layout is not of */
-	OTHER_COUNT, /* it is one, but its heads are not as many as it says */
+	OTHER_COUNT,   /* it is one, but its heads are not as many as it says */
 	IS_PERL,
 };
 
@@ -262,15 +262,19 @@ struct fh_error *perl_find(struct perl_state *state)
 	if (image_symbol(images, (struct image *)image, "PL_sv_arenaroot", &address, NULL))
 		TRY(try_candidate(state, image, 0, 0, "unthreaded"));
 	else
-		TRY(search_blocks(state, image, image_symbol(images, (struct image *)image, "PL_thr_key", &address, NULL) ?
-							"threaded" : "multiplicity"));
+		TRY(search_blocks(state, image,
+				  image_symbol(images, (struct image *)image, "PL_thr_key", &address, NULL)
+					  ? "threaded"
+					  : "multiplicity"));
 	if (!state->list.len && state->other_version[0])
 		source_warn(state->target->source,
-			    "%s is perl %s, a version that is not known: its memory is shown as blocks of malloc", image->path,
-			    state->other_version);
+			    "%s is perl %s, a version that is not known: its memory is shown as blocks of malloc",
+			    image->path, state->other_version);
 	else if (!state->list.len && !state->target->damaged)
-		source_warn(state->target->source,
-			    "%s is perl, of a version that is not known, or it has not started yet: its memory is shown as "
-			    "blocks of malloc", image->path);
+		source_warn(
+			state->target->source,
+			"%s is perl, of a version that is not known, or it has not started yet: its memory is shown as "
+			"blocks of malloc",
+			image->path);
 	return NULL;
 }

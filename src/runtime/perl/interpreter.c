@@ -30,12 +30,15 @@ static void claim_fields(struct perl *perl, uint64_t at, struct layout fields, c
 static void walk_stacks(struct perl *perl)
 {
 	static const char *const stacks[][2] = {
-		{ "markstack", "marks" },	{ "scopestack", "scopes" }, { "savestack", "saved values" },
+		{ "markstack", "marks" },
+		{ "scopestack", "scopes" },
+		{ "savestack", "saved values" },
 		{ "tmps_stack", "temporaries" },
 	};
 	int cxstack = layout_offset(&perl->layout, "stackinfo", "si_cxstack");
 	int stack = layout_offset(&perl->layout, "stackinfo", "si_stack");
-	int prev = layout_offset(&perl->layout, "stackinfo", "si_prev"), next = layout_offset(&perl->layout, "stackinfo", "si_next");
+	int prev = layout_offset(&perl->layout, "stackinfo", "si_prev"),
+	    next = layout_offset(&perl->layout, "stackinfo", "si_next");
 	uint64_t at = perl_pointer(perl, "curstackinfo"), word;
 	struct sv sv;
 
@@ -43,7 +46,8 @@ static void walk_stacks(struct perl *perl)
 		perl_claim_as(perl, perl_pointer(perl, stacks[i][0]), "stack", stacks[i][1]);
 	if (cxstack < 0 || stack < 0 || prev < 0 || next < 0)
 		return;
-	for (uint32_t n = 0; n < MOST_STACKS && source_u64(perl->target->source, at + (uint64_t)prev, &word) && word; n++)
+	for (uint32_t n = 0; n < MOST_STACKS && source_u64(perl->target->source, at + (uint64_t)prev, &word) && word;
+	     n++)
 		at = word; /* the oldest */
 	for (uint32_t n = 0; at && n < MOST_STACKS && perl_claim_as(perl, at, "stack", "stack info"); n++) {
 		if (source_u64(perl->target->source, at + (uint64_t)cxstack, &word))
@@ -104,8 +108,7 @@ void io_walk(struct perl *perl, const struct sv *io)
 
 void regexp_walk(struct perl *perl, const struct sv *regexp)
 {
-	perl_claim_with(perl, sv_word(perl, regexp, perl->o->regexp_program), 4, "regexp data",
-			"program");
+	perl_claim_with(perl, sv_word(perl, regexp, perl->o->regexp_program), 4, "regexp data", "program");
 	claim_fields(perl, regexp->any, perl->facts->regexp, "regexp data", 1);
 }
 

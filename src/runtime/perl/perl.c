@@ -91,7 +91,7 @@ static struct fh_error *follow(struct perl *perl)
  * may lead from one interpreter to another. */
 static struct fh_error *carve(struct target *target, void *opaque)
 {
-	static struct fh_error *(*const steps[])(struct perl *perl) = { prepare, walk, follow, perl_arenas_carve };
+	static struct fh_error *(*const steps[])(struct perl * perl) = { prepare, walk, follow, perl_arenas_carve };
 	struct perl_state *state = opaque;
 	size_t n = sizeof(steps) / sizeof(*steps);
 

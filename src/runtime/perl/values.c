@@ -4,7 +4,7 @@
 
 #include "runtime/perl/internal.h"
 
-#define MOST_LINKS 65536u	       /* of a chain: entries of a bucket, magic of a value */
+#define MOST_LINKS 65536u /* of a chain: entries of a bucket, magic of a value */
 #define MOST_BUCKETS (UINT64_C(1) << 32)
 #define HEK_IN_SV UINT32_C(0xfffffffe) /* hek_len is HEf_SVKEY: the key is a value */
 
@@ -40,7 +40,7 @@ static void walk_string(struct perl *perl, const struct sv *sv, uint32_t owner)
 		perl_claim(perl, start, perl_owner_category(perl, owner, PART_STRING), NULL);
 	else
 		perl_claim_used(perl, start, used, perl_owner_category(perl, owner, PART_STRING),
-			   perl_owner_category(perl, owner, PART_STRING_SLACK));
+				perl_owner_category(perl, owner, PART_STRING_SLACK));
 }
 
 /* ---- arrays and hashes ------------------------------------------------------------ */
@@ -54,7 +54,7 @@ static void walk_array(struct perl *perl, const struct sv *sv, uint32_t owner)
 	if (!start || fill < -1 || fill > INT64_C(1) << 40 || sv->u < start)
 		return;
 	perl_claim_used(perl, start, used + 8 * (uint64_t)(fill + 1), perl_owner_category(perl, owner, PART_ITEMS),
-		   perl_owner_category(perl, owner, PART_ITEMS_SLACK));
+			perl_owner_category(perl, owner, PART_ITEMS_SLACK));
 }
 
 static void walk_key(struct perl *perl, uint64_t hek)
@@ -66,7 +66,8 @@ static void walk_key(struct perl *perl, uint64_t hek)
 	perl_claim_as(perl, hek, "hash key", len == HEK_IN_SV ? "a value" : "not shared");
 }
 
-static void walk_bucket(struct perl *perl, uint64_t he, bool shared_table, bool own_keys, category_id entry, category_id key)
+static void walk_bucket(struct perl *perl, uint64_t he, bool shared_table, bool own_keys, category_id entry,
+			category_id key)
 {
 	for (uint32_t n = 0; he && n < MOST_LINKS && perl_patience(perl); n++) {
 		uint8_t scratch[24];
@@ -111,8 +112,10 @@ static void walk_hash(struct perl *perl, const struct sv *sv, uint32_t owner)
 		walk_package(perl, aux);
 	if (!sv->u || max >= MOST_BUCKETS)
 		return;
-	perl_claim(perl, sv->u, shared_table ? perl_category(perl, "perl", "hash buckets", "shared keys", FH_LIVE) :
-					  perl_owner_category(perl, owner, PART_BUCKETS), NULL);
+	perl_claim(perl, sv->u,
+		   shared_table ? perl_category(perl, "perl", "hash buckets", "shared keys", FH_LIVE)
+				: perl_owner_category(perl, owner, PART_BUCKETS),
+		   NULL);
 	for (uint64_t i = 0; i <= max && perl_patience(perl); i++) {
 		if (!source_u64(source, sv->u + 8 * i, &he))
 			return;
