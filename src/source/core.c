@@ -340,18 +340,23 @@ static struct fh_error *add_memory(struct core *core)
 	return NULL;
 }
 
-/* Mapped files without a segment of their own: gcore leaves out what the file still has. */
+/* Mapped files without a segment of their own: gcore leaves out what the file still has. What the core has bytes of
+ * is never taken from a file. */
 static struct fh_error *add_omitted(struct core *core)
 {
 	struct source *source = &core->source;
+	size_t next = 0; /* the first segment that ends behind the file's start */
 
 	for (size_t i = 0; i < core->mapped.len; i++) {
 		const struct core_mapped_file *file = &core->mapped.items[i];
-		const struct mapping *at = source_mapping_at(source, file->start);
 		struct mapping m = { .start = file->start, .end = file->end, .offset = file->offset, .inode = file_number(file),
 				     .flags = MAPPING_READ | MAPPING_OMITTED, .path = file->path };
 
-		if (!at && !vec_push(&source->omitted, m))
+		while (next < source->mappings.len && source->mappings.items[next].end <= m.start)
+			next++;
+		if (next < source->mappings.len && source->mappings.items[next].start < m.end)
+			m.end = source->mappings.items[next].start;
+		if (m.start < m.end && !vec_push(&source->omitted, m))
 			return error_no_memory();
 	}
 	for (size_t i = 0; i < source->omitted.len; i++)
