@@ -139,14 +139,19 @@ static int open_regular(const char *path)
 	return fd;
 }
 
-/* Whether a file is the one that was mapped. Without a build-id in the core its name has to do. */
+/* Whether a file is the one that was mapped. Without a build-id in the core its name has to do, which is said of programs
+ * and libraries. */
 static bool is_same(struct core *core, const char *path, int fd)
 {
 	struct in_core in = { core, path };
 	struct build_id ours, theirs;
 
-	if (!sort_by_path(core) || !read_build_id(read_in_core, &in, &theirs))
+	if (!sort_by_path(core) || !read_build_id(read_in_core, &in, &theirs)) {
+		if (read_build_id(read_disk, &fd, &ours))
+			source_warn(&core->source, "%s: the core has no build-id of it; whether it is still the file that was "
+				    "mapped could not be checked", path);
 		return true;
+	}
 	return read_build_id(read_disk, &fd, &ours) && ours.len == theirs.len &&
 	       memcmp(ours.bytes, theirs.bytes, ours.len) == 0;
 }

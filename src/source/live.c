@@ -31,6 +31,7 @@
 struct live {
 	struct source source; /* first: the two are cast */
 	pid_t task; /* whose /proc files have the memory: the process, or a thread that outlived the main one */
+	bool sees_our_files;
 	struct stop *stop;
 	struct copy copy;
 	int pagemap_fd, mem_fd;
@@ -411,7 +412,7 @@ static int open_if_same(const char *path, const struct mapping *mapping)
 }
 
 /* By map_files. If we aren't privileged enough for it, or the mapping is gone, by name: that may mean another file by
- * now, or in our file system; the inode tells. */
+ * now; the inode tells. By a name of our own only if it sees the files that we see: it may have ended meanwhile. */
 static int open_file(struct source *source, const struct mapping *mapping)
 {
 	const struct live *live = (const struct live *)source;
@@ -419,7 +420,7 @@ static int open_file(struct source *source, const struct mapping *mapping)
 	int fd = -1;
 
 	errno = ENOENT;
-	for (int i = 0; i < 3 && mapping->inode && fd < 0 && errno != EMFILE && errno != ENFILE; i++) {
+	for (int i = 0; i < (live->sees_our_files ? 3 : 2) && mapping->inode && fd < 0 && errno != EMFILE && errno != ENFILE; i++) {
 		if (i == 0)
 			snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, live->task, mapping->start,
 				 mapping->end);
@@ -465,12 +466,28 @@ static const struct source_ops live_ops = {
 	.destroy = destroy,
 };
 
+static bool is_same_place(const char *one, const char *other)
+{
+	struct stat a, b;
+
+	return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* Whether a path means the same to us: an inode's number alone is no proof of it. */
+static bool sees_our_files(pid_t pid)
+{
+	char path[64];
+
+	return is_same_place(proc_path(path, pid, "root"), "/") && is_same_place(proc_path(path, pid, "ns/mnt"), "/proc/self/ns/mnt");
+}
+
 static struct fh_error *load(struct live *live, const struct fh_options *options)
 {
 	struct source *source = &live->source;
 	struct fh_error *error;
 
 	TRY(check_target(live));
+	live->sees_our_files = sees_our_files(live->task);
 	TRY(open_proc_files(live)); /* whether we may, before anything is stopped */
 	TRY(read_smaps(live));
 	TRY(prepare_copy(live, options));

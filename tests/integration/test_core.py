@@ -62,6 +62,13 @@ class Cores(Case):
 		self.assertTrue(core["target"]["runtimes"])
 		self.assertGreaterEqual(harness.add_up(core, "count", domain="python", kind="str"), 20000)
 
+	def test_files_that_cannot_be_checked(self):
+		"""Without the pages that hold build-ids (bit 4 of the filter, core(5)) names have to do, and that is said."""
+		path, _ = self.kernel_core([PYTHON, "-c", PROGRAM], core_filter=0x3)
+		result = census(path)
+		self.assertTrue(any("no build-id" in w and "libc.so" in w for w in result["warnings"]), result["warnings"])
+		self.assertEqual(sum(r["virtual"] for r in result["rows"]), result["os"]["virtual"])
+
 	def test_each_python(self):
 		for python in harness.pythons():
 			if python.suite:
