@@ -234,9 +234,19 @@ static struct fh_error *read_maps(struct live *live)
 	return NULL;
 }
 
-static bool wanted(const struct live *live, unsigned flags)
+static bool is_vdso(const struct source *source, uint64_t address)
 {
-	if (flags & (PAGE_FILE | PAGE_ZERO))
+	const struct mapping *m = source_mapping_at(source, address);
+
+	return m && strcmp(m->path, "[vdso]") == 0;
+}
+
+/* Whether pages must be fetched from the process. No file has those of the vdso. */
+static bool wanted(const struct live *live, const struct page_run *run)
+{
+	unsigned flags = run->flags;
+
+	if (flags & PAGE_ZERO || (flags & PAGE_FILE && !is_vdso(&live->source, run->start)))
 		return false;
 	return flags & PAGE_PRESENT || (live->read_swapped && flags & PAGE_SWAPPED);
 }
@@ -258,7 +268,9 @@ static struct fh_error *look(struct live *live)
 	for (size_t i = 0; i < live->pages.len; i++) {
 		const struct page_run *run = &live->pages.items[i];
 
-		for (uint64_t at = run->start; wanted(live, run->flags) && at < run->end;) {
+		bool fetch = wanted(live, run);
+
+		for (uint64_t at = run->start; fetch && at < run->end;) {
 			uint64_t end = run->end - at > 16 * MIB ? at + 16 * MIB : run->end;
 
 			if (!copy_add(&live->copy, at, end))
@@ -361,7 +373,6 @@ static struct fh_error *add_memory(struct live *live)
 	}
 	for (size_t i = 0; i < source->mappings.len; i++) {
 		const struct mapping *m = &source->mappings.items[i];
-		bool vdso = strcmp(m->path, "[vdso]") == 0; /* no file has its pages */
 		uint64_t reached = m->start;
 
 		while (p < live->pages.len && live->pages.items[p].end <= m->start)
@@ -369,11 +380,13 @@ static struct fh_error *add_memory(struct live *live)
 		for (; p < live->pages.len && live->pages.items[p].start < m->end; p++) {
 			const struct page_run *run = &live->pages.items[p];
 
-			if (run->flags & PAGE_ZERO || (run->flags & PAGE_FILE && !vdso))
+			bool fetch = wanted(live, run);
+
+			if (!fetch && run->flags & (PAGE_ZERO | PAGE_FILE))
 				continue;
 			TRY(add_rest(live, i, reached, run->start));
 			reached = run->end;
-			if (!live->copying && (vdso || wanted(live, run->flags)) &&
+			if (!live->copying && fetch &&
 			    !memory_add_lazy(&source->memory, run->start, run->end, process, 0))
 				return error_no_memory();
 		}

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """CPython's objects by type, against what the target itself counted, on every interpreter there is."""
+import json
 import os
 import re
 import unittest
 
-from harness import PROGRAMS, Case, add_up, census, freehold_json, pythons, rows_by_name
+from harness import PROGRAMS, Case, add_up, census, core_segments, freehold, freehold_json, pythons, rows_by_name
 
 SCRIPT = os.path.join(PROGRAMS, "py_objects.py")
 # Each class is named by an instance of the next.
@@ -19,6 +20,8 @@ sys.stdout.write("READY\\n")
 sys.stdout.flush()
 sys.stdin.readline()
 """
+TYPE = "import sys\n" \
+	"sys.stdout.write('READY %d\\n' % id(type))\nsys.stdout.flush()\nsys.stdin.readline()\n"
 CHAIN = "import sys\n" \
 	"classes = [type('C%d' % i, (str,), {}) for i in range(20000)]\n" \
 	"for one, other in zip(classes, classes[1:]): one.__qualname__ = other('named')\n" \
@@ -118,6 +121,26 @@ class Objects(Case):
 			self.assertEqual(add_up(result, "count", domain="python", kind="__main__.Twin"), 2000)
 			self.assertEqual(add_up(result, "count", domain="python", kind="dict", detail="Twin.__dict__"), 1000)
 			target.end()
+		self.for_each_python(check)
+
+	def test_damaged_type(self):
+		"""Where a word of `type` is damaged no Python is found, which is said."""
+		def check(python):
+			if python.suite:
+				return
+			target = self.start(python.argv("-c", TYPE), mark=None)
+			address = int(target.wait_ready())
+			core = self.gcore(target)
+			target.end()
+			with open(core, "r+b") as f:
+				for kind, _, offset, start, size, _ in core_segments(core):
+					if kind == 1 and start <= address < start + size:
+						f.seek(offset + address - start)
+						f.write(bytes(64))
+			done = freehold("census", core, "--format", "json", check=3)
+			said = json.loads(done.stdout)["warnings"]
+			self.assertTrue(any(re.match(r"cpython \d\.\d+\..*not found", line) for line in said), said)
+		self.need("gcore")
 		self.for_each_python(check)
 
 	def test_select_sees_the_same(self):

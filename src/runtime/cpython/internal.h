@@ -107,6 +107,8 @@ typedef VEC(struct cpython *) cpython_list;
 struct fh_error *find_cpythons(struct target *target, cpython_list *list);
 /* version.c: fills version, series and debug_offsets; leaves them empty when the target doesn't say. */
 void version_find(struct cpython *py);
+/* version.c: warns where no copy was found, and yet one set up its text of the version. */
+void version_warn_of_lost(struct target *target);
 /* offsets.c: finds `builtins`; before version_find(). */
 void offsets_find_builtins(struct cpython *py);
 /* Whether a layout is that of the target's own types (tp_basicsize of dict, tuple, list, type ...). If not,
