@@ -176,8 +176,8 @@ static enum verdict try_layouts(struct perl_state *state, struct perl *perl, uin
 	return worst;
 }
 
-/* Tries the layouts on a candidate; adds it when one of them agrees. Where no layout finds a version, perl may only just
- * have started. */
+/* Tries the layouts on a candidate; adds it when one of them agrees. Where no layout finds a version, perl may only
+ * just have started. */
 static struct fh_error *try_candidate(struct perl_state *state, const struct image *image, uint64_t address,
 				      uint64_t room, const char *flavour)
 {
