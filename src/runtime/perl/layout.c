@@ -138,6 +138,17 @@ static void resolve_bits(const struct layout *layout, struct sv_bits *bits)
 		{ &bits->cv_slabbed, "CVf_SLABBED" },
 		{ &bits->cv_clone, "CVf_CLONE" },
 		{ &bits->cv_weakoutside, "CVf_WEAKOUTSIDE" },
+		{ &bits->cv_cvgv_rc, "CVf_CVGV_RC" },
+		{ &bits->nok, "SVf_NOK" },
+		{ &bits->p_iok, "SVp_IOK" },
+		{ &bits->p_nok, "SVp_NOK" },
+		{ &bits->p_pok, "SVp_POK" },
+		{ &bits->is_uv, "SVf_IVisUV" },
+		{ &bits->array_real, "SVpav_REAL" },
+		{ &bits->has_gp, "SVpgv_GP" },
+		{ &bits->mg_refcounted, "MGf_REFCOUNTED" },
+		{ &bits->pn_outer, "PADNAMEf_OUTER" },
+		{ &bits->pn_our, "PADNAMEf_OUR" },
 	};
 
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++)
