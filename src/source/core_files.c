@@ -139,8 +139,8 @@ static int open_regular(const char *path)
 	return fd;
 }
 
-/* Whether a file is the one that was mapped. Without a build-id in the core its name has to do, which is said of programs
- * and libraries. */
+/* Whether a file is the one that was mapped. Without a build-id in the core its name has to do, which is said of
+ * programs and libraries. */
 static bool is_same(struct core *core, const char *path, int fd)
 {
 	struct in_core in = { core, path };
@@ -186,8 +186,9 @@ static int open_candidate(struct core *core, const char *path, char *full, size_
 		close(fd);
 		other = true;
 	}
-	source_warn(&core->source, other ? "%s: the file here has another build-id than the one in the core; use --sysroot or --exe" :
-					   "%s: the core was made with this file, which is not here; use --sysroot or --exe",
+	source_warn(&core->source,
+		    other ? "%s: the file here has another build-id than the one in the core; use --sysroot or --exe" :
+			    "%s: the core was made with this file, which is not here; use --sysroot or --exe",
 		    path);
 	errno = ENOENT;
 	return -1;

@@ -432,8 +432,10 @@ static int open_file(struct source *source, const struct mapping *mapping)
 	char path[4200];
 	int fd = -1;
 
+	int ways = live->sees_our_files ? 3 : 2;
+
 	errno = ENOENT;
-	for (int i = 0; i < (live->sees_our_files ? 3 : 2) && mapping->inode && fd < 0 && errno != EMFILE && errno != ENFILE; i++) {
+	for (int i = 0; i < ways && mapping->inode && fd < 0 && errno != EMFILE && errno != ENFILE; i++) {
 		if (i == 0)
 			snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, live->task, mapping->start,
 				 mapping->end);
@@ -491,7 +493,8 @@ static bool sees_our_files(pid_t pid)
 {
 	char path[64];
 
-	return is_same_place(proc_path(path, pid, "root"), "/") && is_same_place(proc_path(path, pid, "ns/mnt"), "/proc/self/ns/mnt");
+	return is_same_place(proc_path(path, pid, "root"), "/") &&
+	       is_same_place(proc_path(path, pid, "ns/mnt"), "/proc/self/ns/mnt");
 }
 
 static struct fh_error *load(struct live *live, const struct fh_options *options)

@@ -176,8 +176,8 @@ static enum verdict try_layouts(struct perl_state *state, struct perl *perl, uin
 	return worst;
 }
 
-/* Tries the layouts on a candidate; adds it when one of them agrees. Where no layout finds a version, perl may only just
- * have started. */
+/* Tries the layouts on a candidate; adds it when one of them agrees. Where no layout finds a version, perl may only
+ * just have started. */
 static struct fh_error *try_candidate(struct perl_state *state, const struct image *image, uint64_t address,
 				      uint64_t room, const char *flavour)
 {
@@ -249,6 +249,20 @@ static struct fh_error *search_blocks(struct perl_state *state, const struct ima
 	return NULL;
 }
 
+/* The one that runs now or ran last, by a symbol; the others, and it too if need be, among the blocks of malloc. */
+static struct fh_error *find_several(struct perl_state *state, const struct image *image)
+{
+	struct images *images = state->target->images;
+	uint64_t address, current;
+	const char *flavour = image_symbol(images, (struct image *)image, "PL_thr_key", &address, NULL) ? "threaded"
+												       : "multiplicity";
+
+	if (image_symbol(images, (struct image *)image, "PL_curinterp", &address, NULL) &&
+	    source_u64(state->target->source, address, &current) && current)
+		TRY(try_candidate(state, image, current, 0, flavour));
+	return search_blocks(state, image, flavour);
+}
+
 struct fh_error *perl_find(struct perl_state *state)
 {
 	struct images *images = state->target->images;
@@ -258,14 +272,11 @@ struct fh_error *perl_find(struct perl_state *state)
 	if (!image)
 		return NULL;
 	TRY(load_layouts(state));
-	/* perl has its variables as symbols unless it was built for several interpreters, and this one with threads only. */
+	/* perl has its variables as symbols unless it was built for several interpreters, and PL_thr_key with threads only. */
 	if (image_symbol(images, (struct image *)image, "PL_sv_arenaroot", &address, NULL))
 		TRY(try_candidate(state, image, 0, 0, "unthreaded"));
 	else
-		TRY(search_blocks(state, image,
-				  image_symbol(images, (struct image *)image, "PL_thr_key", &address, NULL)
-					  ? "threaded"
-					  : "multiplicity"));
+		TRY(find_several(state, image));
 	if (!state->list.len && state->other_version[0])
 		source_warn(state->target->source,
 			    "%s is perl %s, a version that is not known: its memory is shown as blocks of malloc",
