@@ -430,9 +430,7 @@ static int open_file(struct source *source, const struct mapping *mapping)
 {
 	const struct live *live = (const struct live *)source;
 	char path[4200];
-	int fd = -1;
-
-	int ways = live->sees_our_files ? 3 : 2;
+	int fd = -1, ways = live->sees_our_files ? 3 : 2;
 
 	errno = ENOENT;
 	for (int i = 0; i < ways && mapping->inode && fd < 0 && errno != EMFILE && errno != ENFILE; i++) {
