@@ -5,6 +5,9 @@
  * A census is opened on a target (a process or a core file), looked at
  * through visitors, and destroyed. While it is open the target runs on: a
  * live process was copied while it stood still, and is not touched again.
+ * Where there was no room for a copy it waits until it was analysed, and what
+ * it had in its private memory can't be read after that; or, with
+ * `keep_stopped`, it waits until the census is destroyed.
  *
  * Functions that can fail return NULL when they succeeded, else an error that
  * the caller frees with fh_error_destroy(). Strings that a visitor gets belong
@@ -60,6 +63,7 @@ struct fh_options {
 	/* Called now and then with what is being done; fraction is 0 to 1. */
 	void (*progress)(void *context, const char *phase, double fraction);
 	void *progress_context;
+	bool keep_stopped; /* a target that could not be copied waits for the end of the census */
 };
 
 /* `target`: a process id in decimal, or the path of a core file. NULL options

@@ -94,12 +94,9 @@ static void find_places(struct places *places, const struct loader *loader)
 
 static const char *loader_name(const struct target *target)
 {
-	const struct source *source = target->source;
-	const struct image *image = NULL;
+	uint64_t base = source_auxv(target->source, AT_BASE);
+	const struct image *image = base ? images_at(target->images, base, NULL) : NULL;
 
-	for (size_t i = 0; i < 63 && source->auxv[i][0] != AT_NULL; i++)
-		if (source->auxv[i][0] == AT_BASE)
-			image = images_at(target->images, source->auxv[i][1], NULL);
 	return image ? image->name : "";
 }
 

@@ -103,11 +103,7 @@ static void find_vdso(const struct source *source, uint64_t *ret_vvar, uint64_t 
 {
 	const struct mapping *m;
 
-	*ret_vdso = 0;
-	for (size_t i = 0; i < 63 && source->auxv[i][0] != AT_NULL; i++)
-		if (source->auxv[i][0] == AT_SYSINFO_EHDR)
-			*ret_vdso = source->auxv[i][1];
-	*ret_vvar = *ret_vdso;
+	*ret_vdso = *ret_vvar = source_auxv(source, AT_SYSINFO_EHDR);
 	for (int i = 0; i < 2 && *ret_vvar && (m = source_mapping_at(source, *ret_vvar - 1)); i++) {
 		if (m->flags & (MAPPING_WRITE | MAPPING_EXEC) || mapping_has_file(m) || m->end - m->start > MOST_VVAR)
 			break;

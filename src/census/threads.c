@@ -118,13 +118,13 @@ static struct fh_error *add_pthreads(struct target *target, struct pthreads *pth
 
 static const struct mapping *main_stack_mapping(const struct source *source)
 {
+	uint64_t random;
+
 	for (size_t i = 0; i < source->mappings.len; i++)
 		if (strcmp(source->mappings.items[i].path, "[stack]") == 0)
 			return &source->mappings.items[i];
-	for (size_t i = 0; i < 63 && source->auxv[i][0] != AT_NULL; i++) /* a core has no such names */
-		if (source->auxv[i][0] == AT_RANDOM)
-			return source_mapping_at(source, source->auxv[i][1]);
-	return NULL;
+	random = source_auxv(source, AT_RANDOM); /* a core has no such names */
+	return random ? source_mapping_at(source, random) : NULL;
 }
 
 static struct fh_error *add_main(const struct source *source, struct threads *ret)

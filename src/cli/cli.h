@@ -123,8 +123,9 @@ struct session {
 };
 
 void session_init(struct session *session, const struct settings *settings);
-/* Opens the target as the options say, and tells its warnings. */
-struct fh_error *session_open(struct session *session, const char *target);
+/* Opens the target as the options say, and tells its warnings. `reads`: its bytes are wanted, too; then one that was
+ * not copied stands still until all is said, and nothing is written before, as the reader may be a pager. */
+struct fh_error *session_open(struct session *session, const char *target, bool reads);
 /* For queries, whose context begins with a struct session *: says that it takes long, and false when the user
  * pressed Ctrl-C. */
 bool session_goes_on(void *context);

@@ -330,7 +330,7 @@ static struct fh_error *run(struct session *session, char **arguments, size_t n)
 
 	(void)n;
 	TRY(find_sort(session, by, &sort));
-	TRY(session_open(session, arguments[0]));
+	TRY(session_open(session, arguments[0], false));
 	error = view_rows_create(session->census, by, &rows);
 	if (!error) {
 		if (sort || given(session->settings, OPTION_REVERSE))

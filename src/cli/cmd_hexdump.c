@@ -119,7 +119,7 @@ static struct fh_error *run(struct session *session, char **arguments, size_t n)
 		return error_create(FH_ERROR_USAGE, "LEN: from 1 to %" PRIu64 " bytes at a time", MOST_LENGTH);
 	if (length > -address && address) /* up to the end of all addresses */
 		length = -address;
-	TRY(session_open(session, arguments[0]));
+	TRY(session_open(session, arguments[0], true));
 	session->doing = "hexdump";
 	return emit_dump(session, address, length);
 }

@@ -106,7 +106,7 @@ static struct fh_error *run(struct session *session, char **arguments, size_t n)
 	(void)n;
 	if (given(session->settings, OPTION_ALL))
 		selection.limit = 0;
-	TRY(session_open(session, arguments[0]));
+	TRY(session_open(session, arguments[0], true));
 	session->doing = "select";
 	emitter_object_begin(&session->emitter, NULL);
 	emitter_table_begin(&session->emitter, "rows", columns, N_COLUMNS, 0);

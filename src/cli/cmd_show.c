@@ -79,7 +79,7 @@ static struct fh_error *run(struct session *session, char **arguments, size_t n)
 
 	(void)n;
 	TRY(parse_number("ADDR", arguments[1], &address));
-	TRY(session_open(session, arguments[0]));
+	TRY(session_open(session, arguments[0], true));
 	if (!fh_census_find_block(session->census, address, &block))
 		return error_create(FH_ERROR_NOT_FOUND, "0x%" PRIx64 ": the target has no memory there; see the table "
 				    "mapping of freehold sql", address);

@@ -113,7 +113,7 @@ static struct fh_error *run(struct session *session, char **arguments, size_t n)
 	struct fh_error *error;
 
 	(void)n;
-	TRY(session_open(session, arguments[0]));
+	TRY(session_open(session, arguments[0], true));
 	session->doing = "query";
 	error = run_query(&result, arguments[1]);
 	for (size_t i = 0; i < EMITTER_COLUMNS; i++)

@@ -131,6 +131,7 @@ int main(int argc, char **argv)
 	int status = STATUS_DONE;
 
 	fill_standard_descriptors();
+	signal(SIGXFSZ, SIG_IGN); /* a file that may not become larger is an error of write() */
 	setlocale(LC_CTYPE, "");
 	error = run(argc, argv, &session, &settings);
 	if (!error)
@@ -143,7 +144,7 @@ int main(int argc, char **argv)
 			complain("", error->message);
 		status = status_of(error);
 		fh_error_destroy(error);
-	} else if (session.damaged || (session.census && session.info.damaged)) {
+	} else if (session.damaged || session.info.damaged) {
 		status = STATUS_DAMAGED;
 	}
 	session_deinit(&session);

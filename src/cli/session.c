@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "base/cleanup.h"
 #include "output/escape.h"
 
 static bool locale_is_utf8(void)
@@ -73,7 +74,7 @@ static bool print_warning(void *context, const char *text)
 	return true;
 }
 
-struct fh_error *session_open(struct session *session, const char *target)
+struct fh_error *session_open(struct session *session, const char *target, bool reads)
 {
 	const struct settings *settings = session->settings;
 	struct fh_options options = {
@@ -84,6 +85,7 @@ struct fh_error *session_open(struct session *session, const char *target)
 		.swapped = given(settings, OPTION_SWAPPED),
 		.progress = progress_report,
 		.progress_context = &session->progress,
+		.keep_stopped = reads,
 	};
 	struct fh_error *error = fh_census_open(target, &options, &session->census);
 
@@ -91,6 +93,7 @@ struct fh_error *session_open(struct session *session, const char *target)
 	if (error)
 		return error;
 	fh_census_info(session->census, &session->info);
+	session->emitter.held = reads && session->info.streamed;
 	fh_census_each_warning(session->census, print_warning, NULL);
 	/* Once only, so that a second Ctrl-C ends it in any case. */
 	sigaction(SIGINT, &(struct sigaction){ .sa_handler = interrupt, .sa_flags = SA_RESETHAND }, NULL);
@@ -117,6 +120,8 @@ struct fh_error *session_finish(struct session *session, bool *ret_quiet)
 	int error;
 
 	progress_end(&session->progress);
+	if (session->emitter.held) /* let the target go first */
+		fh_census_destroy(TAKE(session->census));
 	emitter_finish(&session->emitter);
 	error = session->emitter.error;
 	/* Some file systems tell only at the end that the disk is full. */

@@ -11,9 +11,9 @@
 #include <libelf.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "source/files.h"
 
 #define MOST_HEADERS 512
 #define MOST_NOTE_BYTES 4096
@@ -30,8 +30,6 @@ void image_destroy(struct image *image)
 		return;
 	if (image->elf)
 		elf_end(image->elf);
-	if (image->fd >= 0)
-		close(image->fd);
 	vec_free(&image->segments);
 	free(image);
 }
@@ -44,7 +42,7 @@ static uint64_t page_down(uint64_t n)
 static bool read_from_file(struct source *source, const struct mapping *mapping, uint64_t offset,
 			   void *buffer, size_t len)
 {
-	CLEANUP_CLOSE int fd = mapping_has_file(mapping) ? source->ops->open_file(source, mapping) : -1;
+	CLEANUP_CLOSE int fd = mapping_has_file(mapping) ? files_open(source, mapping) : -1;
 
 	return fd >= 0 && offset <= INT64_MAX && pread(fd, buffer, len, (off_t)offset) == (ssize_t)len;
 }
@@ -203,7 +201,6 @@ static struct image *create(const struct mapping *mapping)
 	image->inode = mapping->inode;
 	image->device = mapping->device;
 	image->vdso = !mapping_has_file(mapping);
-	image->fd = -1;
 	return image;
 }
 

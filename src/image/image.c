@@ -23,14 +23,6 @@ void images_destroy(struct images *images)
 	free(images);
 }
 
-static uint64_t auxv_value(const struct source *source, uint64_t type)
-{
-	for (size_t i = 0; i < 63 && source->auxv[i][0] != AT_NULL; i++)
-		if (source->auxv[i][0] == type)
-			return source->auxv[i][1];
-	return 0;
-}
-
 /* ---- finding --------------------------------------------------------------- */
 
 static bool same_file(const struct mapping *a, const struct mapping *b)
@@ -80,7 +72,7 @@ static bool is_part_of_last(const struct images *images, const struct mapping *m
 static struct fh_error *find_in(struct images *images, size_t i, bool *ret_unreadable)
 {
 	const struct mapping *m = images->mappings.items[i];
-	bool vdso = m->start == auxv_value(images->source, AT_SYSINFO_EHDR);
+	bool vdso = m->start == source_auxv(images->source, AT_SYSINFO_EHDR);
 	struct image *image = NULL;
 
 	*ret_unreadable = false;
@@ -97,10 +89,10 @@ static struct fh_error *find_in(struct images *images, size_t i, bool *ret_unrea
 static void mark_executable(struct images *images)
 {
 	const struct source *source = images->source;
-	uint64_t inside = auxv_value(source, AT_PHDR);
+	uint64_t inside = source_auxv(source, AT_PHDR);
 
 	if (!inside)
-		inside = auxv_value(source, AT_ENTRY);
+		inside = source_auxv(source, AT_ENTRY);
 	for (size_t i = 0; i < images->v.len; i++) {
 		struct image *image = images->v.items[i];
 

@@ -39,8 +39,8 @@ struct image {
 	uint64_t dynamic;		 /* address of the dynamic section; 0: none */
 	bool executable;		 /* the program itself, not a library */
 	bool vdso;			 /* the kernel's; it has no file */
-	void *elf;			 /* of libelf, or NULL */
-	int fd;				 /* -1: not opened yet, -2: can't be, or has no .symtab */
+	void *elf;			 /* of libelf, with .symtab; or NULL */
+	bool looked_for;		 /* `elf` was */
 };
 
 /* A segment in the order of addresses; none overlaps another. */

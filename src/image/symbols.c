@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "image/image.h"
+#include "source/files.h"
 
 #define MOST_SYMBOLS (1u << 22)
 #define MOST_ENTRIES 512 /* of a dynamic section; libraries have about 30 */
@@ -156,27 +157,36 @@ static Elf_Scn *find_symtab(Elf *elf, GElf_Shdr *ret)
 	return NULL;
 }
 
-/* The file stays open only if it has a .symtab: a target can have more libraries than we may open files. */
+/* Symbols and their names, read into memory: the file need not stay open. */
+static bool load_symtab(Elf *elf)
+{
+	GElf_Shdr header;
+	Elf_Scn *section, *texts;
+
+	if (elf_kind(elf) != ELF_K_ELF || gelf_getclass(elf) != ELFCLASS64 || !(section = find_symtab(elf, &header)))
+		return false;
+	texts = elf_getscn(elf, header.sh_link);
+	return texts && elf_getdata(section, NULL) && elf_getdata(texts, NULL) && elf_cntl(elf, ELF_C_FDDONE) == 0;
+}
+
+/* A target can have more libraries than we may open files: none stays open. */
 static Elf *open_file(const struct images *images, struct image *image)
 {
 	const struct mapping *m = images_mapping_at(images, image->start);
-	GElf_Shdr header;
+	int fd;
 
-	if (image->elf || image->fd == -2)
+	if (image->elf || image->looked_for)
 		return image->elf;
-	image->fd = m && image_is_of(image, m) ? images->source->ops->open_file(images->source, m) : -1;
-	if (image->fd >= 0)
-		image->elf = elf_begin(image->fd, ELF_C_READ, NULL);
-	if (image->elf && (elf_kind(image->elf) != ELF_K_ELF || gelf_getclass(image->elf) != ELFCLASS64 ||
-			   !find_symtab(image->elf, &header))) {
+	image->looked_for = true;
+	fd = m && image_is_of(image, m) ? files_open(images->source, m) : -1;
+	if (fd < 0)
+		return NULL;
+	image->elf = elf_begin(fd, ELF_C_READ, NULL);
+	if (image->elf && !load_symtab(image->elf)) {
 		elf_end(image->elf);
 		image->elf = NULL;
 	}
-	if (!image->elf) {
-		if (image->fd >= 0)
-			close(image->fd);
-		image->fd = -2;
-	}
+	close(fd);
 	return image->elf;
 }
 

@@ -43,6 +43,17 @@ bool layout_find(const char *runtime, const char *version, const char *flavour, 
 	return false;
 }
 
+struct layout layout_structure(const struct layout *layout, const char *structure)
+{
+	size_t first = 0, end;
+
+	while (first < layout->len && strcmp(layout->facts[first].structure, structure) != 0)
+		first++;
+	for (end = first; end < layout->len && strcmp(layout->facts[end].structure, structure) == 0;)
+		end++;
+	return (struct layout){ layout->facts + first, end - first };
+}
+
 const struct layout_fact *layout_field(const struct layout *layout, const char *structure, const char *field)
 {
 	for (size_t i = 0; i < layout->len; i++)

@@ -11,9 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The names are arrays, as tens of thousands of pointers would have to be relocated at every start. */
 struct layout_fact {
-	const char *runtime, *version, *flavour; /* "cpython", "3.11", "gil" */
-	const char *structure, *field;		 /* "PyDictObject", "ma_keys"; field "sizeof" is its size */
+	char runtime[8], version[8], flavour[16]; /* "cpython", "3.11", "gil" */
+	char structure[24], field[52];		  /* "PyDictObject", "ma_keys"; field "sizeof" is its size */
 	uint32_t offset, size;			 /* bytes */
 	uint8_t first_bit, bits;		 /* bits 0: no bit field */
 };
@@ -29,6 +30,8 @@ bool layout_find(const char *runtime, const char *version, const char *flavour, 
 /* Every version and flavour of a runtime that the table has, in its order: i = 0, 1, ...; false at the end. */
 bool layout_nth(const char *runtime, size_t i, struct layout *ret);
 
+/* The facts of one structure, which lie together: a slice of the layout's; of length 0 when it has none. */
+struct layout layout_structure(const struct layout *layout, const char *structure);
 /* A field's fact, or NULL when the structure doesn't have it. */
 const struct layout_fact *layout_field(const struct layout *layout, const char *structure, const char *field);
 /* Its offset, or -1. */

@@ -48,7 +48,7 @@ void emitter_flush(struct emitter *emitter, bool all)
 
 	if (emitter->out.no_memory && !emitter->error)
 		emitter->error = ENOMEM;
-	if (emitter->fd < 0 || (!all && left < 65536))
+	if (emitter->fd < 0 || (!all && (left < 65536 || emitter->held)))
 		return;
 	while (left && !emitter->error) {
 		ssize_t n = write(emitter->fd, bytes, left);

@@ -121,6 +121,7 @@ struct emitter {
 	const struct emitter_format *format;
 	int fd; /* -1: all stays in `out`, for tests */
 	int error; /* errno of the first write that failed, or ENOMEM */
+	bool held; /* write nothing before the end */
 	bool utf8;  /* text: the terminal takes UTF-8 */
 	size_t width; /* text: columns of a line at most; 0: any */
 	struct buffer out;

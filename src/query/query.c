@@ -11,6 +11,7 @@
 #include "query/functions.h"
 #include "query/tables.h"
 
+#define MOST_LENGTH (64 << 20)	  /* bytes of one value: it is held several times over until it is printed */
 #define STEPS_BETWEEN_CALLS 20000 /* of SQLite's machine: well below a hundredth of a second */
 
 struct query {
@@ -64,6 +65,7 @@ static void harden(struct query *query)
 	/* domain = "python": what is no column is a string, as people write it in a shell's single quotes. */
 	sqlite3_db_config(db, SQLITE_DBCONFIG_DQS_DML, 1, NULL);
 	sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
+	sqlite3_limit(db, SQLITE_LIMIT_LENGTH, MOST_LENGTH);
 	sqlite3_set_authorizer(db, authorize, query);
 }
 

@@ -162,8 +162,9 @@ static struct fh_error *add_segment(struct core *core, const Elf64_Phdr *header)
 		s.p_filesz = s.p_memsz;
 	if ((s.p_vaddr >= ADDRESS_TOP || s.p_memsz > ADDRESS_TOP - s.p_vaddr) &&
 	    !(s.p_vaddr == VSYSCALL && s.p_memsz <= 16 * PAGE)) {
-		source_warn(&core->source, "the segment at 0x%" PRIx64 " claims 0x%" PRIx64 " bytes and is left out",
-			    s.p_vaddr, s.p_memsz);
+		if (core->absurd++ == 0)
+			source_warn(&core->source, "the segment at 0x%" PRIx64 " claims 0x%" PRIx64 " bytes and is left out",
+				    s.p_vaddr, s.p_memsz);
 		core->source.damaged = true;
 		return NULL;
 	}
@@ -180,7 +181,7 @@ static struct fh_error *add_segment(struct core *core, const Elf64_Phdr *header)
 static void settle_segments(struct core *core)
 {
 	uint64_t reached = 0;
-	size_t kept = 0;
+	size_t kept = 0, overlaps = 0;
 
 	if (core->segments.len)
 		qsort(core->segments.items, core->segments.len, sizeof(Elf64_Phdr), compare_segments);
@@ -188,7 +189,7 @@ static void settle_segments(struct core *core)
 		Elf64_Phdr s = core->segments.items[i];
 		uint64_t cut = s.p_vaddr < reached ? reached - s.p_vaddr : 0;
 
-		if (cut) {
+		if (cut && overlaps++ == 0) {
 			source_warn(&core->source, "segments overlap at 0x%" PRIx64 ", the first one counts", s.p_vaddr);
 			core->source.damaged = true;
 		}
@@ -202,6 +203,10 @@ static void settle_segments(struct core *core)
 		core->segments.items[kept++] = s;
 	}
 	core->segments.len = kept;
+	if (overlaps > 1)
+		source_warn(&core->source, "%zu segments in all overlap others", overlaps);
+	if (core->absurd > 1)
+		source_warn(&core->source, "%zu segments in all claim what can't be, and are left out", core->absurd);
 }
 
 static struct fh_error *read_segments(struct core *core, const char *path, const Elf64_Ehdr *header)
@@ -272,18 +277,10 @@ static const struct core_mapped_file *mapped_at(const struct core *core, uint64_
 	return NULL;
 }
 
-static uint64_t auxv_value(const struct source *source, uint64_t type)
-{
-	for (size_t i = 0; i < 63 && source->auxv[i][0] != AT_NULL; i++)
-		if (source->auxv[i][0] == type)
-			return source->auxv[i][1];
-	return 0;
-}
-
 /* The names that the kernel gives to mappings without a file. */
 static const char *special_name(const struct source *source, const Elf64_Phdr *s)
 {
-	uint64_t random = auxv_value(source, AT_RANDOM), vdso = auxv_value(source, AT_SYSINFO_EHDR);
+	uint64_t random = source_auxv(source, AT_RANDOM), vdso = source_auxv(source, AT_SYSINFO_EHDR);
 
 	if (s->p_vaddr == VSYSCALL)
 		return "[vsyscall]";
@@ -343,18 +340,23 @@ static struct fh_error *add_memory(struct core *core)
 	return NULL;
 }
 
-/* Mapped files without a segment of their own: gcore leaves out what the file still has. */
+/* Mapped files without a segment of their own: gcore leaves out what the file still has. What the core has bytes of
+ * is never taken from a file. */
 static struct fh_error *add_omitted(struct core *core)
 {
 	struct source *source = &core->source;
+	size_t next = 0; /* the first segment that ends behind the file's start */
 
 	for (size_t i = 0; i < core->mapped.len; i++) {
 		const struct core_mapped_file *file = &core->mapped.items[i];
-		const struct mapping *at = source_mapping_at(source, file->start);
 		struct mapping m = { .start = file->start, .end = file->end, .offset = file->offset, .inode = file_number(file),
 				     .flags = MAPPING_READ | MAPPING_OMITTED, .path = file->path };
 
-		if (!at && !vec_push(&source->omitted, m))
+		while (next < source->mappings.len && source->mappings.items[next].end <= m.start)
+			next++;
+		if (next < source->mappings.len && source->mappings.items[next].start < m.end)
+			m.end = source->mappings.items[next].start;
+		if (m.start < m.end && !vec_push(&source->omitted, m))
 			return error_no_memory();
 	}
 	for (size_t i = 0; i < source->omitted.len; i++)
@@ -385,7 +387,7 @@ static void put_main_thread_first(struct source *source)
 
 static void find_exe(struct core *core)
 {
-	const struct core_mapped_file *file = mapped_at(core, auxv_value(&core->source, AT_PHDR));
+	const struct core_mapped_file *file = mapped_at(core, source_auxv(&core->source, AT_PHDR));
 
 	if (file)
 		core->source.exe = file->path;
@@ -395,6 +397,7 @@ static void find_exe(struct core *core)
 
 static int open_file(struct source *source, const struct mapping *mapping)
 {
+	errno = ENOENT;
 	return mapping->inode ? core_open_file((struct core *)source, mapping->path) : -1;
 }
 
@@ -403,10 +406,9 @@ static void destroy(struct source *source)
 	struct core *core = (struct core *)source;
 
 	source_deinit(source);
-	for (size_t i = 0; i < core->known.len; i++)
-		if (core->known.items[i].fd >= 0)
-			close(core->known.items[i].fd);
 	vec_free(&core->known);
+	hashmap_deinit(&core->known_paths);
+	vec_free(&core->by_path);
 	vec_free(&core->segments);
 	vec_free(&core->mapped);
 	if (core->fd >= 0)

@@ -6,6 +6,7 @@
 
 #include <elf.h>
 
+#include "base/hashmap.h"
 #include "source/source.h"
 
 struct core_mapped_file { /* an entry of NT_FILE */
@@ -15,17 +16,22 @@ struct core_mapped_file { /* an entry of NT_FILE */
 };
 
 struct core_known_file { /* a path that was looked for */
-	const char *path;
-	int fd; /* -1: not to be had */
+	const char *found; /* where it is; NULL: not to be had */
+	dev_t device;
+	ino_t inode;
 };
 
 struct core {
 	struct source source; /* first: the two are cast */
 	int fd;
 	uint64_t file_size, missing; /* bytes that the headers promise beyond the end of the file */
+	uint64_t note_bytes;	     /* that were read */
+	size_t absurd; /* segments that were left out because there can be none such */
 	VEC(Elf64_Phdr) segments; /* PT_LOADs that make sense, by address, not overlapping */
 	VEC(struct core_mapped_file) mapped; /* by address */
+	VEC(struct core_mapped_file) by_path; /* the same by path and offset, made when it is needed */
 	VEC(struct core_known_file) known;
+	struct hashmap known_paths; /* the address of a path that was looked for -> index of `known` */
 	const char *exe, *sysroot; /* options; NULL: none */
 };
 
@@ -37,7 +43,7 @@ bool core_pread(const struct core *core, uint64_t offset, void *buffer, size_t l
 /* Threads, auxv, mapped files and the command out of one note segment. */
 struct fh_error *core_read_notes(struct core *core, const Elf64_Phdr *header);
 
-/* Descriptor of the file of a path as the target knew it, or -1; `start` is where its first page was. */
+/* Descriptor of the file of a path as the target knew it, or -1: see open_file in source.h. */
 int core_open_file(struct core *core, const char *path);
 
 #endif

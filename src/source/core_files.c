@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -79,15 +80,49 @@ struct in_core {
 	const char *path;
 };
 
+static int compare_paths(const void *a, const void *b)
+{
+	const struct core_mapped_file *x = a, *y = b;
+
+	if (x->path != y->path) /* pooled */
+		return (uintptr_t)x->path < (uintptr_t)y->path ? -1 : 1;
+	return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static bool sort_by_path(struct core *core)
+{
+	if (core->by_path.len || !core->mapped.len)
+		return true;
+	if (!vec_reserve(&core->by_path, core->mapped.len))
+		return false;
+	memcpy(core->by_path.items, core->mapped.items, core->mapped.len * sizeof(*core->mapped.items));
+	core->by_path.len = core->mapped.len;
+	qsort(core->by_path.items, core->by_path.len, sizeof(*core->by_path.items), compare_paths);
+	return true;
+}
+
+/* A file may be mapped more than once, not all of it everywhere: looks at a few. */
 static bool read_in_core(void *context, uint64_t offset, void *buffer, size_t len)
 {
 	const struct in_core *in = context;
+	const struct core_mapped_file *items = in->core->by_path.items,
+				      wanted = { .path = in->path, .offset = offset };
+	size_t low = 0, high = in->core->by_path.len;
 
-	for (size_t i = 0; i < in->core->mapped.len; i++) {
-		const struct core_mapped_file *m = &in->core->mapped.items[i];
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
 
-		if (m->path == in->path && offset >= m->offset && offset - m->offset < m->end - m->start)
-			return core_read(in->core, m->start + (offset - m->offset), buffer, len) == len;
+		if (compare_paths(&items[mid], &wanted) <= 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	for (size_t i = low; i > 0 && low - i < 16 && items[i - 1].path == in->path; i--) {
+		const struct core_mapped_file *m = &items[i - 1];
+
+		if (offset - m->offset < m->end - m->start &&
+		    core_read(in->core, m->start + (offset - m->offset), buffer, len) == len)
+			return true;
 	}
 	return false;
 }
@@ -104,21 +139,30 @@ static int open_regular(const char *path)
 	return fd;
 }
 
-/* Whether a file is the one that was mapped. Without a build-id in the core its name has to do. */
+/* Whether a file is the one that was mapped. Without a build-id in the core its name has to do, which is said of
+ * programs and libraries. */
 static bool is_same(struct core *core, const char *path, int fd)
 {
 	struct in_core in = { core, path };
 	struct build_id ours, theirs;
 
-	if (!read_build_id(read_in_core, &in, &theirs))
+	if (!sort_by_path(core) || !read_build_id(read_in_core, &in, &theirs)) {
+		if (read_build_id(read_disk, &fd, &ours))
+			source_warn(&core->source, "%s: the core has no build-id of it; whether it is still the file that was "
+				    "mapped could not be checked", path);
 		return true;
+	}
 	return read_build_id(read_disk, &fd, &ours) && ours.len == theirs.len &&
 	       memcmp(ours.bytes, theirs.bytes, ours.len) == 0;
 }
 
-static int open_candidate(struct core *core, const char *path)
+static bool too_many_open(int error)
 {
-	char full[8192];
+	return error == EMFILE || error == ENFILE;
+}
+
+static int open_candidate(struct core *core, const char *path, char *full, size_t size)
+{
 	bool other = false;
 
 	for (int i = 0; i < 3; i++) {
@@ -129,10 +173,12 @@ static int open_candidate(struct core *core, const char *path)
 		if (i == 1 && !core->sysroot)
 			continue;
 		if (i == 0)
-			snprintf(full, sizeof(full), "%s", core->exe);
+			snprintf(full, size, "%s", core->exe);
 		else
-			snprintf(full, sizeof(full), "%s%s", i == 1 ? core->sysroot : "", path);
+			snprintf(full, size, "%s%s", i == 1 ? core->sysroot : "", path);
 		fd = open_regular(full);
+		if (fd < 0 && too_many_open(errno))
+			return -1;
 		if (fd < 0)
 			continue;
 		if (is_same(core, path, fd))
@@ -140,21 +186,48 @@ static int open_candidate(struct core *core, const char *path)
 		close(fd);
 		other = true;
 	}
-	source_warn(&core->source, other ? "%s: the file here has another build-id than the one in the core; use --sysroot or --exe" :
-					   "%s: the core was made with this file, which is not here; use --sysroot or --exe",
+	source_warn(&core->source,
+		    other ? "%s: the file here has another build-id than the one in the core; use --sysroot or --exe" :
+			    "%s: the core was made with this file, which is not here; use --sysroot or --exe",
 		    path);
+	errno = ENOENT;
+	return -1;
+}
+
+/* Once it was compared. Another file that came in its place since isn't it. */
+static int open_known(const struct core_known_file *known)
+{
+	struct stat st;
+	int fd = known->found ? open_regular(known->found) : (errno = ENOENT, -1);
+
+	if (fd < 0 || (fstat(fd, &st) == 0 && st.st_dev == known->device && st.st_ino == known->inode))
+		return fd;
+	close(fd);
+	errno = ESTALE;
 	return -1;
 }
 
 int core_open_file(struct core *core, const char *path)
 {
-	struct core_known_file known = { .path = path };
+	struct core_known_file known = { 0 };
+	const uint64_t *index = hashmap_get(&core->known_paths, (uintptr_t)path);
+	char full[8192];
+	struct stat st;
+	int fd;
 
-	for (size_t i = 0; i < core->known.len; i++)
-		if (core->known.items[i].path == path)
-			return core->known.items[i].fd >= 0 ? dup(core->known.items[i].fd) : -1;
-	known.fd = open_candidate(core, path);
-	if (!vec_push(&core->known, known))
-		return known.fd;
-	return known.fd >= 0 ? dup(known.fd) : -1;
+	if (index)
+		return open_known(&core->known.items[*index]);
+	fd = open_candidate(core, path, full, sizeof(full));
+	if (fd < 0 && too_many_open(errno))
+		return -1;
+	if (fd >= 0 && fstat(fd, &st) == 0) {
+		known.found = strings_add(core->source.strings, full);
+		known.device = st.st_dev;
+		known.inode = st.st_ino;
+	}
+	/* What can't be kept is looked for again. */
+	if ((fd < 0 || known.found) && vec_push(&core->known, known))
+		(void)hashmap_put(&core->known_paths, (uintptr_t)path, core->known.len - 1);
+	errno = ENOENT;
+	return fd;
 }

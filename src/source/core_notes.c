@@ -3,13 +3,14 @@
  * Notes of a core. Layouts of NT_PRSTATUS and NT_PRPSINFO: struct elf_prstatus and elf_prpsinfo for x86-64
  * (include/linux/elfcore.h, Linux 6.1); NT_FILE: fs/binfmt_elf.c, fill_files_note().
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "source/core.h"
 
-#define MOST_NOTES (UINT64_C(256) << 20) /* bytes */
+#define MOST_NOTES (UINT64_C(256) << 20) /* bytes, and no more of them than the file has, in all segments together */
 
 #define PRSTATUS_PID 32
 #define PRSTATUS_REGISTERS 112
@@ -110,6 +111,7 @@ static struct fh_error *read_note(struct core *core, uint32_t type, const uint8_
 
 struct fh_error *core_read_notes(struct core *core, const Elf64_Phdr *header)
 {
+	uint64_t most = core->file_size < MOST_NOTES ? core->file_size : MOST_NOTES;
 	uint64_t size = header->p_filesz, at = 0;
 	CLEANUP_FREE uint8_t *notes = NULL;
 
@@ -119,6 +121,12 @@ struct fh_error *core_read_notes(struct core *core, const Elf64_Phdr *header)
 		size = core->file_size - header->p_offset;
 	if (size > MOST_NOTES)
 		size = MOST_NOTES;
+	if (size > most - core->note_bytes) {
+		source_warn(&core->source, "the core's notes are longer than they can be: some are left out");
+		core->source.damaged = true;
+		return NULL;
+	}
+	core->note_bytes += size;
 	notes = malloc(size + 1);
 	if (!notes)
 		return error_no_memory();

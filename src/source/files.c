@@ -3,15 +3,52 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* One for each mapping. */
 struct file_backing {
 	struct source *source;
 	const struct mapping *mapping;
-	int fd; /* -1: not opened, -2: can't be */
+	int fd; /* -1: not open, -2: can't be */
 	uint32_t number;
 };
+
+/* Closes the half that was opened first; false when there is none. */
+static bool close_some(struct source *source)
+{
+	size_t n = (source->open_files.len + 1) / 2;
+
+	for (size_t i = 0; i < n; i++) {
+		close(source->open_files.items[i]->fd);
+		source->open_files.items[i]->fd = -1;
+	}
+	source->open_files.len -= n;
+	if (n)
+		memmove(source->open_files.items, source->open_files.items + n,
+			source->open_files.len * sizeof(*source->open_files.items));
+	return n > 0;
+}
+
+int files_open(struct source *source, const struct mapping *mapping)
+{
+	int fd;
+
+	do
+		fd = source->ops->open_file(source, mapping);
+	while (fd < 0 && (errno == EMFILE || errno == ENFILE) && close_some(source));
+	return fd;
+}
+
+static void open_backing(struct file_backing *file)
+{
+	file->fd = files_open(file->source, file->mapping);
+	if (file->fd >= 0 && vec_push(&file->source->open_files, file))
+		return;
+	if (file->fd >= 0)
+		close(file->fd);
+	file->fd = -2;
+}
 
 static size_t fill_from_file(void *context, uint64_t address, uint64_t offset, void *buffer, size_t len)
 {
@@ -19,11 +56,8 @@ static size_t fill_from_file(void *context, uint64_t address, uint64_t offset, v
 	size_t done = 0;
 
 	(void)address;
-	if (file->fd == -1) {
-		file->fd = file->source->ops->open_file(file->source, file->mapping);
-		if (file->fd < 0)
-			file->fd = -2;
-	}
+	if (file->fd == -1)
+		open_backing(file);
 	if (file->fd < 0)
 		return 0;
 	while (done < len) {

@@ -7,9 +7,13 @@
 
 /*
  * Adds [start, end) of a mapping as lazily read from its file. The file is
- * opened once, at the first read, through the source's open_file(). The list that the mapping is in must not
+ * opened at the first read, by files_open(). The list that the mapping is in must not
  * grow any more.
  */
 struct fh_error *files_add(struct source *source, const struct mapping *mapping, uint64_t start, uint64_t end);
+
+/* The source's open_file(). A target can map more files than we may have open: when that many are, some of those
+ * that were only read from are closed, until they are wanted again. */
+int files_open(struct source *source, const struct mapping *mapping);
 
 #endif

@@ -31,6 +31,7 @@
 struct live {
 	struct source source; /* first: the two are cast */
 	pid_t task; /* whose /proc files have the memory: the process, or a thread that outlived the main one */
+	bool sees_our_files;
 	struct stop *stop;
 	struct copy copy;
 	int pagemap_fd, mem_fd;
@@ -46,7 +47,19 @@ static char *proc_path(char buffer[64], pid_t pid, const char *name)
 	return buffer;
 }
 
-/* ---- before the stop ----------------------------------------------------- */
+/* The text of one of its files of /proc; that there is none means that it ended. */
+static struct fh_error *read_text(const struct live *live, const char *name, char **ret, size_t *ret_len)
+{
+	char path[64];
+	struct fh_error *error = procfs_read(proc_path(path, live->task, name), ret, ret_len);
+
+	if (!error || error->code != FH_ERROR_NOT_FOUND)
+		return error;
+	fh_error_destroy(error);
+	return error_create(FH_ERROR_NOT_FOUND, "process %d: it ended", live->source.pid);
+}
+
+/* ---- what it is ---------------------------------------------------------- */
 
 static struct fh_error *read_command(struct live *live)
 {
@@ -83,6 +96,8 @@ static struct fh_error *read_auxv(struct live *live)
 	free(text);
 	return NULL;
 }
+
+/* ---- before the stop ----------------------------------------------------- */
 
 /* A main thread may end before the others (pthread_exit in main). The process lives on, but the files of
  * /proc/PID are empty then; those of /proc/TID, which no listing shows, are not. */
@@ -145,28 +160,41 @@ static struct fh_error *check_target(struct live *live)
 	return NULL;
 }
 
-static uint64_t anonymous_resident(pid_t pid)
+/* Bytes that a copy of its private memory will take. */
+static uint64_t copied_bytes(const struct live *live)
 {
 	char path[64];
-	CLEANUP_FREE char *status = procfs_text(proc_path(path, pid, "status"), NULL);
+	CLEANUP_FREE char *status = procfs_text(proc_path(path, live->task, "status"), NULL);
 
-	return status ? procfs_field(status, "RssAnon") : 0;
+	if (!status)
+		return 0;
+	return procfs_field(status, "RssAnon") + (live->read_swapped ? procfs_field(status, "VmSwap") : 0);
 }
 
 static struct fh_error *read_smaps(struct live *live)
 {
-	char path[64];
 	CLEANUP_FREE char *text = NULL;
 
 	live->smaps.len = 0;
-	TRY(procfs_read(proc_path(path, live->task, "smaps"), &text, NULL));
+	TRY(read_text(live, "smaps", &text, NULL));
 	return procfs_parse_smaps(text, &live->smaps);
 }
 
+static void close_proc_files(struct live *live)
+{
+	if (live->pagemap_fd >= 0)
+		close(live->pagemap_fd);
+	if (live->mem_fd >= 0)
+		close(live->mem_fd);
+	live->pagemap_fd = live->mem_fd = -1;
+}
+
+/* They belong to the memory that the process has now: after an exec they have none. */
 static struct fh_error *open_proc_files(struct live *live)
 {
 	char path[64];
 
+	close_proc_files(live);
 	live->pagemap_fd = open(proc_path(path, live->task, "pagemap"), O_RDONLY | O_CLOEXEC);
 	live->mem_fd = live->pagemap_fd < 0 ? -1 : open(proc_path(path, live->task, "mem"), O_RDONLY | O_CLOEXEC);
 	if (live->mem_fd >= 0)
@@ -179,8 +207,8 @@ static struct fh_error *open_proc_files(struct live *live)
 /* Decides between copy and stream, and makes the copy's room ready. */
 static struct fh_error *prepare_copy(struct live *live, const struct fh_options *options)
 {
-	uint64_t resident = anonymous_resident(live->task);
-	uint64_t expected = resident + resident / 64 + MIB;
+	uint64_t bytes = copied_bytes(live);
+	uint64_t expected = bytes + bytes / 64 + MIB;
 	/* A copy, a twelfth for the ledger, and what every run needs. */
 	uint64_t need = expected + expected / 6 + 64 * MIB;
 
@@ -196,20 +224,29 @@ static struct fh_error *prepare_copy(struct live *live, const struct fh_options 
 
 static struct fh_error *read_maps(struct live *live)
 {
-	char path[64];
 	CLEANUP_FREE char *text = NULL;
 	size_t len;
 
-	TRY(procfs_read(proc_path(path, live->task, "maps"), &text, &len));
+	TRY(read_text(live, "maps", &text, &len));
 	TRY(procfs_parse_maps(&live->source, text, len));
 	if (!live->source.mappings.len)
 		return error_create(FH_ERROR_NOT_FOUND, "process %d: it ended", live->source.pid);
 	return NULL;
 }
 
-static bool wanted(const struct live *live, unsigned flags)
+static bool is_vdso(const struct source *source, uint64_t address)
 {
-	if (flags & (PAGE_FILE | PAGE_ZERO))
+	const struct mapping *m = source_mapping_at(source, address);
+
+	return m && strcmp(m->path, "[vdso]") == 0;
+}
+
+/* Whether pages must be fetched from the process. No file has those of the vdso. */
+static bool wanted(const struct live *live, const struct page_run *run)
+{
+	unsigned flags = run->flags;
+
+	if (flags & PAGE_ZERO || (flags & PAGE_FILE && !is_vdso(&live->source, run->start)))
 		return false;
 	return flags & PAGE_PRESENT || (live->read_swapped && flags & PAGE_SWAPPED);
 }
@@ -218,6 +255,10 @@ static struct fh_error *look(struct live *live)
 {
 	struct source *source = &live->source;
 
+	/* Now that it can't become another program. */
+	TRY(open_proc_files(live));
+	TRY(read_command(live));
+	TRY(read_auxv(live));
 	TRY(read_maps(live));
 	TRY(procfs_pages(live->pagemap_fd, source, &live->pages, &live->exact));
 	if (!live->exact) /* only smaps knows then what Rss is */
@@ -227,7 +268,9 @@ static struct fh_error *look(struct live *live)
 	for (size_t i = 0; i < live->pages.len; i++) {
 		const struct page_run *run = &live->pages.items[i];
 
-		for (uint64_t at = run->start; wanted(live, run->flags) && at < run->end;) {
+		bool fetch = wanted(live, run);
+
+		for (uint64_t at = run->start; fetch && at < run->end;) {
 			uint64_t end = run->end - at > 16 * MIB ? at + 16 * MIB : run->end;
 
 			if (!copy_add(&live->copy, at, end))
@@ -241,28 +284,62 @@ static struct fh_error *look(struct live *live)
 	return NULL;
 }
 
+/* While it stands only SIGKILL can end it. What was read since then would be shown as memory without contents. One
+ * that is ending loses its memory (and the line VmSize) first, and then becomes a zombie. */
+static struct fh_error *check_lived(const struct live *live)
+{
+	char path[64];
+	CLEANUP_FREE char *status = procfs_text(proc_path(path, live->task, "status"), NULL);
+
+	if (status && strstr(status, "\nVmSize:"))
+		return NULL;
+	return error_create(FH_ERROR_NOT_FOUND, "process %d: it ended while it was looked at", live->source.pid);
+}
+
 /* ---- after the stop ------------------------------------------------------- */
 
 static size_t fill_from_process(void *context, uint64_t address, uint64_t offset, void *buffer, size_t len)
 {
 	struct live *live = context;
 	struct iovec local = { buffer, len }, remote = { (void *)(uintptr_t)address, len };
-	ssize_t n = process_vm_readv(live->task, &local, 1, &remote, 1, 0);
+	ssize_t n;
 
 	(void)offset;
+	if (!live->stop) /* it runs: what is there now belongs to another moment, and a page could be brought in */
+		return 0;
+	n = process_vm_readv(live->task, &local, 1, &remote, 1, 0);
 	if (n <= 0)
 		n = pread(live->mem_fd, buffer, len, (off_t)address);
 	return n > 0 ? (size_t)n : 0;
 }
 
+/* Not what the kernel itself has pages for, such as [vvar]. */
+static bool is_anonymous(const struct mapping *m)
+{
+	return !m->inode && (!m->path[0] || strcmp(m->path, "[heap]") == 0 || strcmp(m->path, "[stack]") == 0 ||
+			     strncmp(m->path, "[anon:", strlen("[anon:")) == 0);
+}
+
 static struct fh_error *add_copied(struct live *live)
 {
+	struct source *source = &live->source;
+	uint64_t missing = 0, first = 0;
+
 	for (size_t i = 0; i < live->copy.runs.len; i++) {
 		const struct copy_run *run = &live->copy.runs.items[i];
+		const struct mapping *m = source_mapping_at(source, run->start);
 
-		if (run->copied &&
-		    !memory_add_direct(&live->source.memory, run->start, run->start + run->copied, run->to))
+		if (run->copied && !memory_add_direct(&source->memory, run->start, run->start + run->copied, run->to))
 			return error_no_memory();
+		if (run->copied < run->end - run->start && m && (m->inode || is_anonymous(m))) {
+			first = missing ? first : run->start + run->copied;
+			missing += run->end - run->start - run->copied;
+		}
+	}
+	if (missing) { /* a page whose memory is broken, say */
+		source->damaged = true;
+		source_warn(source, "%" PRIu64 " bytes that are there could not be copied, the first at 0x%" PRIx64, missing,
+			    first);
 	}
 	return NULL;
 }
@@ -276,7 +353,7 @@ static struct fh_error *add_rest(struct live *live, size_t mapping, uint64_t sta
 		return NULL;
 	if (m->inode)
 		return files_add(&live->source, m, start, end);
-	if (m->flags & MAPPING_SHARED || m->path[0] == '[')
+	if (m->flags & MAPPING_SHARED || !is_anonymous(m))
 		return NULL;
 	return memory_add_zero(&live->source.memory, start, end) ? NULL : error_no_memory();
 }
@@ -296,7 +373,6 @@ static struct fh_error *add_memory(struct live *live)
 	}
 	for (size_t i = 0; i < source->mappings.len; i++) {
 		const struct mapping *m = &source->mappings.items[i];
-		bool vdso = strcmp(m->path, "[vdso]") == 0; /* no file has its pages */
 		uint64_t reached = m->start;
 
 		while (p < live->pages.len && live->pages.items[p].end <= m->start)
@@ -304,11 +380,13 @@ static struct fh_error *add_memory(struct live *live)
 		for (; p < live->pages.len && live->pages.items[p].start < m->end; p++) {
 			const struct page_run *run = &live->pages.items[p];
 
-			if (run->flags & PAGE_ZERO || (run->flags & PAGE_FILE && !vdso))
+			bool fetch = wanted(live, run);
+
+			if (!fetch && run->flags & (PAGE_ZERO | PAGE_FILE))
 				continue;
 			TRY(add_rest(live, i, reached, run->start));
 			reached = run->end;
-			if (!live->copying && (vdso || wanted(live, run->flags)) &&
+			if (!live->copying && fetch &&
 			    !memory_add_lazy(&source->memory, run->start, run->end, process, 0))
 				return error_no_memory();
 		}
@@ -332,44 +410,53 @@ static void read_thread_names(struct source *source)
 	}
 }
 
+static int open_if_same(const char *path, const struct mapping *mapping)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == mapping->inode)
+		return fd;
+	close(fd);
+	errno = ESTALE;
+	return -1;
+}
+
+/* By map_files. If we aren't privileged enough for it, or the mapping is gone, by name: that may mean another file by
+ * now; the inode tells. By a name of our own only if it sees the files that we see: it may have ended meanwhile. */
 static int open_file(struct source *source, const struct mapping *mapping)
 {
 	const struct live *live = (const struct live *)source;
 	char path[4200];
-	struct stat st;
-	int fd;
+	int fd = -1, ways = live->sees_our_files ? 3 : 2;
 
-	if (!mapping->inode)
-		return -1;
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, live->task, mapping->start,
-		 mapping->end);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == mapping->inode)
-		return fd;
-	/* Not privileged enough for map_files, or the mapping is gone. The name may mean another
-	 * file by now, or in our file system; the inode tells. */
-	for (int i = 0; i < 2; i++) {
-		if (fd >= 0)
-			close(fd);
+	errno = ENOENT;
+	for (int i = 0; i < ways && mapping->inode && fd < 0 && errno != EMFILE && errno != ENFILE; i++) {
 		if (i == 0)
+			snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, live->task, mapping->start,
+				 mapping->end);
+		else if (i == 1)
 			snprintf(path, sizeof(path), "/proc/%d/root%s", live->task, mapping->path);
 		else
 			snprintf(path, sizeof(path), "%s", mapping->path);
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-		if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == mapping->inode)
-			return fd;
+		fd = open_if_same(path, mapping);
 	}
-	if (fd >= 0)
-		close(fd);
-	return -1;
+	return fd;
 }
 
-static void resume(struct source *source)
+/* Returns what is wrong with what was read while it stood. */
+static struct fh_error *resume(struct source *source)
 {
 	struct live *live = (struct live *)source;
+	struct fh_error *error;
 
-	if (live->stop)
-		source->pause_ms = stop_end(TAKE(live->stop));
+	if (!live->stop)
+		return NULL;
+	error = check_lived(live);
+	source->pause_ms = stop_end(TAKE(live->stop));
+	return error;
 }
 
 static void destroy(struct source *source)
@@ -381,10 +468,7 @@ static void destroy(struct source *source)
 	copy_deinit(&live->copy);
 	vec_free(&live->smaps);
 	vec_free(&live->pages);
-	if (live->pagemap_fd >= 0)
-		close(live->pagemap_fd);
-	if (live->mem_fd >= 0)
-		close(live->mem_fd);
+	close_proc_files(live);
 	free(live);
 }
 
@@ -395,21 +479,42 @@ static const struct source_ops live_ops = {
 	.destroy = destroy,
 };
 
+static bool is_same_place(const char *one, const char *other)
+{
+	struct stat a, b;
+
+	return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* Whether a path means the same to us: an inode's number alone is no proof of it. */
+static bool sees_our_files(pid_t pid)
+{
+	char path[64];
+
+	return is_same_place(proc_path(path, pid, "root"), "/") &&
+	       is_same_place(proc_path(path, pid, "ns/mnt"), "/proc/self/ns/mnt");
+}
+
 static struct fh_error *load(struct live *live, const struct fh_options *options)
 {
 	struct source *source = &live->source;
 	struct fh_error *error;
 
 	TRY(check_target(live));
-	TRY(open_proc_files(live));
-	TRY(read_command(live));
-	TRY(read_auxv(live));
+	live->sees_our_files = sees_our_files(live->task);
+	TRY(open_proc_files(live)); /* whether we may, before anything is stopped */
 	TRY(read_smaps(live));
 	TRY(prepare_copy(live, options));
 	TRY(stop_begin(source->pid, source, &live->stop));
 	error = look(live);
-	if (live->copying || error)
-		source->pause_ms = stop_end(TAKE(live->stop));
+	if (live->copying || error) {
+		struct fh_error *ended = resume(source);
+
+		if (ended) { /* explains all others */
+			fh_error_destroy(error);
+			error = ended;
+		}
+	}
 	TRY(error);
 	source->streamed = !live->copying;
 	read_thread_names(source);

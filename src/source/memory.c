@@ -107,17 +107,16 @@ static void sort_runs(struct memory *memory)
 	memory->runs.len = kept;
 }
 
-/* Giant runs would need a giant index: only regions where a run starts are entered, and a
- * look-up that finds none searches. */
+/* Giant runs would need a giant index: only the regions where they start and end are entered (another run can begin
+ * in the last one), and a look-up that finds none searches. */
 static bool index_runs(struct memory *memory)
 {
 	for (size_t i = 0; i < memory->runs.len; i++) {
 		const struct memory_run *run = &memory->runs.items[i];
 		uint64_t region = run->start >> REGION_SHIFT, last = (run->end - 1) >> REGION_SHIFT;
+		uint64_t step = last - region > 65536 ? last - region : 1;
 
-		if (last - region > 65536)
-			last = region;
-		for (; region <= last; region++)
+		for (; run->start < run->end && region <= last; region += step)
 			if (!hashmap_get(&memory->regions, region) &&
 			    !hashmap_put(&memory->regions, region, i))
 				return false;

@@ -51,7 +51,7 @@ struct memory_page {
 };
 
 struct memory_slot {
-	uint32_t window; /* UINT32_MAX: unused */
+	uint32_t window; /* that it holds */
 	uint32_t valid;  /* bytes that could be read */
 	uint64_t stamp;  /* the clock at its last use */
 };
@@ -61,7 +61,7 @@ struct memory {
 	VEC(struct memory_backing) backings;
 	size_t last;             /* index of the run last hit */
 	struct hashmap regions;  /* address >> 21 -> index of the first run that reaches into it */
-	uint32_t *slot_of;       /* window -> slot, or UINT32_MAX */
+	uint32_t *slot_of;       /* window -> slot plus one; 0: not in the cache */
 	uint32_t n_windows;
 	struct memory_slot *slots;
 	uint8_t *slot_bytes;

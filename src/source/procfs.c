@@ -182,23 +182,38 @@ bool procfs_ended(pid_t task)
 
 /* ---- how much memory there is --------------------------------------------------------- */
 
-/* Where a hierarchy is mounted, and its files; cgroups(7). */
+/* Where a hierarchy is mounted, its files, and the line of memory.stat with pages of files that nobody used lately;
+ * cgroups(7). */
 static const struct cgroup_version {
-	const char *root, *limit, *usage;
-} cgroup_v1 = { "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes" },
-  cgroup_v2 = { "/sys/fs/cgroup", "memory.max", "memory.current" };
+	const char *root, *limit, *usage, *reclaimable;
+} cgroup_v1 = { "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "\ntotal_inactive_file " },
+  cgroup_v2 = { "/sys/fs/cgroup", "memory.max", "memory.current", "\ninactive_file " };
+
+static char *cgroup_text(const struct cgroup_version *version, const char *path, const char *file)
+{
+	char name[4400];
+
+	snprintf(name, sizeof(name), "%s%s/%s", version->root, path, file);
+	return procfs_text(name, NULL);
+}
 
 static bool cgroup_number(const struct cgroup_version *version, const char *path, const char *file, uint64_t *ret)
 {
-	char name[4400];
-	CLEANUP_FREE char *text = NULL;
+	CLEANUP_FREE char *text = cgroup_text(version, path, file);
 
-	snprintf(name, sizeof(name), "%s%s/%s", version->root, path, file);
-	text = procfs_text(name, NULL);
 	if (!text || text[0] < '0' || text[0] > '9') /* "max" */
 		return false;
 	*ret = strtoull(text, NULL, 10);
 	return true;
+}
+
+/* The usage counts what was read from files too, which fills up any limit in time and makes room when asked. */
+static uint64_t cgroup_reclaimable(const struct cgroup_version *version, const char *path)
+{
+	CLEANUP_FREE char *stat = cgroup_text(version, path, "memory.stat");
+	const char *line = stat ? strstr(stat, version->reclaimable) : NULL;
+
+	return line ? strtoull(line + strlen(version->reclaimable), NULL, 10) : 0;
 }
 
 /* What is left under the limits of a cgroup and of all above it; `path` is shortened by a name a step. */
@@ -211,7 +226,8 @@ static uint64_t cgroup_left(const struct cgroup_version *version, char *path)
 
 		if (cgroup_number(version, path, version->limit, &limit) &&
 		    cgroup_number(version, path, version->usage, &usage)) {
-			uint64_t here = limit > usage ? limit - usage : 0;
+			uint64_t reclaimable = cgroup_reclaimable(version, path);
+			uint64_t used = usage > reclaimable ? usage - reclaimable : 0, here = limit > used ? limit - used : 0;
 
 			left = here < left ? here : left;
 		}

@@ -2,12 +2,16 @@
 #include "source/source.h"
 
 #include <ctype.h>
+#include <elf.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+/* A hostile core has something wrong in each of a million places. */
+#define MOST_WARNINGS 200
 
 struct fh_error *source_init(struct source *source, const struct source_ops *ops)
 {
@@ -20,6 +24,7 @@ struct fh_error *source_init(struct source *source, const struct source_ops *ops
 void source_deinit(struct source *source)
 {
 	memory_deinit(&source->memory);
+	vec_free(&source->open_files);
 	ranges_deinit(&source->resident);
 	ranges_deinit(&source->swapped);
 	vec_free(&source->mappings);
@@ -41,15 +46,28 @@ void source_warn(struct source *source, const char *format, ...)
 	const char *text;
 	va_list ap;
 
+	if (source->warnings.len > MOST_WARNINGS)
+		return;
 	va_start(ap, format);
 	vsnprintf(buffer, sizeof(buffer), format, ap);
 	va_end(ap);
-	text = strings_add(source->strings, buffer);
 	for (size_t i = 0; i < source->warnings.len; i++)
-		if (source->warnings.items[i] == text)
+		if (strcmp(source->warnings.items[i], buffer) == 0)
 			return;
+	if (source->warnings.len == MOST_WARNINGS)
+		return;
+	text = source->warnings.len + 1 < MOST_WARNINGS ? strings_add(source->strings, buffer) :
+							   "there are more warnings than these; they are not shown";
 	if (text)
 		(void)vec_push(&source->warnings, text);
+}
+
+uint64_t source_auxv(const struct source *source, uint64_t type)
+{
+	for (size_t i = 0; i < sizeof(source->auxv) / sizeof(*source->auxv) && source->auxv[i][0] != AT_NULL; i++)
+		if (source->auxv[i][0] == type)
+			return source->auxv[i][1];
+	return 0;
 }
 
 const struct mapping *source_mapping_at(const struct source *source, uint64_t address)

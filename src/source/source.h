@@ -52,16 +52,20 @@ struct source_thread {
 };
 
 struct source;
+struct file_backing;
 
 struct source_ops {
 	const char *name; /* "live", "core" */
 	/* A descriptor of the file behind a mapping, checked to be the one that was mapped
-	 * (inode, or build-id for a core), or -1. The caller closes it. */
+	 * (inode, or build-id for a core), or -1; errno then is EMFILE or ENFILE where too many files are
+	 * open. The caller closes it. files_open() is how others ask. */
 	int (*open_file)(struct source *source, const struct mapping *mapping);
-	/* The analysis is over: a target that had to wait goes on. May be NULL. */
-	void (*resume)(struct source *source);
+	/* The analysis is over: a target that had to wait goes on. An error when it ended meanwhile. May be NULL. */
+	struct fh_error *(*resume)(struct source *source);
 	void (*destroy)(struct source *source);
 };
+
+struct file_backing;
 
 struct source {
 	const struct source_ops *ops;
@@ -73,6 +77,7 @@ struct source {
 	VEC(struct source_thread) threads; /* the main thread first */
 	uint64_t auxv[64][2]; /* ends with AT_NULL */
 	struct memory memory;
+	VEC(struct file_backing *) open_files; /* of files.c, by when they were opened */
 	bool has_residency;
 	struct ranges resident, swapped; /* in pages, sums equal the mappings' figures */
 	uint64_t os_virtual, os_resident, os_swapped; /* sums over the mappings */
@@ -92,8 +97,12 @@ struct fh_error *source_open_core(const char *path, const struct fh_options *opt
 struct fh_error *source_open(const char *target, const struct fh_options *options, struct source **ret);
 void source_destroy(struct source *source);
 
-/* Says something that the user should know: unreadable, odd, guessed. printf-like, one line. */
+/* Says something that the user should know: unreadable, odd, guessed. printf-like, one line. What was said is not said
+ * again, and after the 200th only that there is more. */
 void source_warn(struct source *source, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* What the kernel told the program at its start (AT_PHDR ... of elf.h); 0: nothing of that type. */
+uint64_t source_auxv(const struct source *source, uint64_t type);
 
 /* The mapping that holds an address, or NULL. */
 const struct mapping *source_mapping_at(const struct source *source, uint64_t address);

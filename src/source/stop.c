@@ -14,15 +14,17 @@
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/hashmap.h"
 #include "source/procfs.h"
 
 #define PATIENCE_MS 500 /* for a thread that doesn't react */
 
 struct held_thread {
 	pid_t tid;
-	bool stopped;
+	bool stopped, ended;
 	int signal; /* that it was about to take when it was stopped, and takes when let go; or 0 */
 };
 
@@ -35,6 +37,7 @@ struct stop {
 	bool ready, release;
 	struct fh_error *error;
 	VEC(struct held_thread) held;
+	struct hashmap known; /* ids of those that are held */
 	double began, ended; /* ms */
 };
 
@@ -48,6 +51,17 @@ static double now_ms(void)
 
 struct fh_error *stop_not_permitted(pid_t pid)
 {
+	char path[64];
+	CLEANUP_FREE char *status = NULL;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	status = procfs_text(path, NULL);
+	if (status && procfs_field(status, "Uid") == getuid())
+		return error_create(FH_ERROR_PERMISSION,
+				    "process %d: not permitted to look at it, though its user is the same: it made itself "
+				    "undumpable or changed its user (prctl(2), PR_SET_DUMPABLE), or has rights that we have "
+				    "not, or see /proc/sys/kernel/yama/ptrace_scope; run with CAP_SYS_PTRACE (sudo)",
+				    pid);
 	return error_create(FH_ERROR_PERMISSION,
 			    "process %d: not permitted to look at it; run as its user or with "
 			    "CAP_SYS_PTRACE (sudo), and see /proc/sys/kernel/yama/ptrace_scope",
@@ -77,14 +91,6 @@ static struct fh_error *why_not_seized(pid_t pid, int error)
 	return error_system(error, "process %d: can't stop it", pid);
 }
 
-static bool is_held(const struct stop *stop, pid_t tid)
-{
-	for (size_t i = 0; i < stop->held.len; i++)
-		if (stop->held.items[i].tid == tid)
-			return true;
-	return false;
-}
-
 /* Seizes and interrupts the threads that are not held yet; *ret_new is how many came. */
 static struct fh_error *seize_new(struct stop *stop, size_t *ret_new)
 {
@@ -100,7 +106,7 @@ static struct fh_error *seize_new(struct stop *stop, size_t *ret_new)
 	while ((entry = readdir(tasks))) {
 		pid_t tid = (pid_t)atoi(entry->d_name);
 
-		if (tid <= 0 || is_held(stop, tid))
+		if (tid <= 0 || hashmap_get(&stop->known, (uint64_t)tid))
 			continue;
 		if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0) {
 			int error = errno;
@@ -113,7 +119,8 @@ static struct fh_error *seize_new(struct stop *stop, size_t *ret_new)
 			return why_not_seized(stop->pid, error);
 		}
 		ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
-		if (!vec_push(&stop->held, (struct held_thread){ .tid = tid })) {
+		if (!vec_push(&stop->held, (struct held_thread){ .tid = tid }) ||
+		    !hashmap_put(&stop->known, (uint64_t)tid, 1)) {
 			closedir(tasks);
 			return error_no_memory();
 		}
@@ -137,8 +144,9 @@ static void wait_stopped(struct held_thread *thread, double until)
 
 		if (got == 0 && info.si_pid == thread->tid) {
 			thread->stopped = info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED;
-			if (!thread->stopped)
-				waitpid(thread->tid, NULL, __WALL | WNOHANG); /* it ended */
+			thread->ended = !thread->stopped;
+			if (thread->ended)
+				waitpid(thread->tid, NULL, __WALL | WNOHANG);
 			else if (info.si_status >> 8 == 0)
 				thread->signal = info.si_status;
 			return;
@@ -189,6 +197,20 @@ static struct fh_error *list_threads(struct stop *stop)
 	return NULL;
 }
 
+/* Nothing runs in a thread that sleeps in the kernel, but it may wake up, or wait for a child of vfork() that runs in
+ * the same memory. */
+static void tell_of_unstopped(const struct stop *stop)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < stop->held.len; i++)
+		n += !stop->held.items[i].stopped && !stop->held.items[i].ended;
+	if (n)
+		source_warn(stop->source, "%zu of %zu threads did not stop within %d ms: they wait in the kernel, or for a "
+			    "child of vfork(); if memory changed while it was read, parts may not fit together",
+			    n, stop->held.len, PATIENCE_MS);
+}
+
 static struct fh_error *stop_all(struct stop *stop)
 {
 	size_t waited = 0, new_threads;
@@ -203,6 +225,7 @@ static struct fh_error *stop_all(struct stop *stop)
 	} while (new_threads);
 	if (!stop->held.len)
 		return error_create(FH_ERROR_NOT_FOUND, "process %d: it ended", stop->pid);
+	tell_of_unstopped(stop);
 	return list_threads(stop);
 }
 
@@ -234,6 +257,7 @@ static void *tracer_main(void *argument)
 struct fh_error *stop_begin(pid_t pid, struct source *source, struct stop **ret)
 {
 	struct stop *stop = calloc(1, sizeof(*stop));
+	int error;
 
 	if (!stop)
 		return error_no_memory();
@@ -241,19 +265,20 @@ struct fh_error *stop_begin(pid_t pid, struct source *source, struct stop **ret)
 	stop->source = source;
 	pthread_mutex_init(&stop->lock, NULL);
 	pthread_cond_init(&stop->changed, NULL);
-	if (pthread_create(&stop->tracer, NULL, tracer_main, stop)) {
+	error = pthread_create(&stop->tracer, NULL, tracer_main, stop);
+	if (error) {
 		free(stop);
-		return error_create(FH_ERROR_SYSTEM, "can't start a thread to trace with");
+		return error_system(error, "can't start a thread to trace with");
 	}
 	pthread_mutex_lock(&stop->lock);
 	while (!stop->ready)
 		pthread_cond_wait(&stop->changed, &stop->lock);
 	pthread_mutex_unlock(&stop->lock);
 	if (stop->error) {
-		struct fh_error *error = TAKE(stop->error);
+		struct fh_error *why = TAKE(stop->error);
 
 		stop_end(stop);
-		return error;
+		return why;
 	}
 	*ret = stop;
 	return NULL;
@@ -275,6 +300,7 @@ double stop_end(struct stop *stop)
 	pthread_cond_destroy(&stop->changed);
 	fh_error_destroy(stop->error);
 	vec_free(&stop->held);
+	hashmap_deinit(&stop->known);
 	free(stop);
 	return paused;
 }

@@ -13,7 +13,7 @@
 struct stop;
 
 /* Stops all threads and lists them with registers in source->threads. A thread that sleeps in the
- * kernel and can't be interrupted is listed without registers: it does not run either. */
+ * kernel and can't be interrupted is listed without registers, and there is a warning. */
 struct fh_error *stop_begin(pid_t pid, struct source *source, struct stop **ret);
 /* Lets all run on. Returns how long they stood, in ms. Accepts NULL. */
 double stop_end(struct stop *stop);

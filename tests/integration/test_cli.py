@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import resource
 import select
 import signal
 import struct
@@ -205,6 +206,7 @@ class Cli(Case):
 				(("sql", target.pid, "drop table block"), ("only SELECT",)),
 				(("sql", target.pid, "attach '/tmp/x' as x"), ("only SELECT",)),
 				(("sql", target.pid, "select load_extension('x')"), ("load_extension",)),
+				(("sql", target.pid, "select randomblob(1e9)"), ("too big",)),
 				(("sql", target.pid, ""), ("no SQL",))):
 			for form in ("text", "json"):
 				done = freehold(*arguments, "--format", form, check=2)
@@ -252,6 +254,21 @@ class Cli(Case):
 		result = freehold_json("hexdump", target.pid, hex(at), "0x20")
 		self.assertEqual(bytes.fromhex("".join(r["bytes"] for r in result["rows"])), truth[:32])
 		self.assertEqual(len(freehold("hexdump", target.pid, at).stdout.splitlines()), 16)
+
+	def test_hexdump_of_what_was_never_touched(self):
+		"""The process would read zeros there, in its stack as anywhere."""
+		target = self.holder()
+		stack = next(m for m in harness.smaps(target.pid) if m["path"] == "[stack]")
+		self.assertLess(stack["Rss"], stack["Size"])
+		result = freehold_json("hexdump", target.pid, hex(stack["start"]), 64)
+		self.assertEqual("".join(r["bytes"] for r in result["rows"]), "00" * 64)
+
+	def test_hexdump_of_the_vdso(self):
+		target = self.holder()
+		vdso = next(m for m in harness.smaps(target.pid) if m["path"] == "[vdso]")
+		for option in ([], ["--low-memory"]):
+			result = freehold_json("hexdump", target.pid, hex(vdso["start"]), 16, *option)
+			self.assertTrue(result["rows"][0]["bytes"].startswith("7f454c46"), result)
 
 	def test_hexdump_says_what_is_unreadable(self):
 		target = self.holder()
@@ -397,6 +414,16 @@ class Cli(Case):
 			self.assertIn("No space left", done.stderr)
 			self.assertEqual(len(done.stderr.splitlines()), 1)
 
+	def test_limited_output(self):
+		"""A limit of the size of files is no reason to be ended by a signal."""
+		target = self.sleeper()
+		with open(os.path.join(self.directory(), "out"), "w") as out:
+			done = subprocess.run([FREEHOLD, str(target.pid), "--all"], stdout=out, stderr=subprocess.PIPE, text=True,
+				preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024)))
+		self.assertEqual(done.returncode, 1)
+		self.assertIn("File too large", done.stderr)
+		self.assertEqual(len(done.stderr.splitlines()), 1)
+
 	def test_closed_output(self):
 		target = self.sleeper()
 		done = subprocess.run(["sh", "-c", 'exec "$0" "$@" >&-', FREEHOLD, str(target.pid)], stderr=subprocess.PIPE, text=True)
@@ -420,7 +447,10 @@ class Cli(Case):
 
 	def on_terminal(self, words, columns=80, lines=40, act=None):
 		"""Runs it on a terminal; returns (exit status, what the terminal got)."""
-		master, slave = pty.openpty()
+		try:
+			master, slave = pty.openpty()
+		except OSError as error:
+			self.skipTest("no terminals here: %s" % error)
 		fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 		process = subprocess.Popen([FREEHOLD, *map(str, words)], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, start_new_session=True)
 		os.close(slave)

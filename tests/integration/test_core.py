@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Core files: the same census as the process they were made of, and one clear line for what is none."""
 import os
+import resource
 import shutil
 import struct
 import unittest
@@ -10,6 +11,7 @@ from harness import Case, census, core_segments, freehold
 
 PT_LOAD, PT_NOTE = 1, 4
 PYTHON = "/usr/bin/python3"
+MANY_FILES = "import ctypes, decimal, lzma, sqlite3, ssl, array, mmap; print('READY', flush=True); input()"
 PROGRAM = "keep = [str(i) for i in range(20000)]; big = bytearray(10**6); print('READY', flush=True); input()"
 
 
@@ -59,6 +61,13 @@ class Cores(Case):
 		self.check_balance(path, core)
 		self.assertTrue(core["target"]["runtimes"])
 		self.assertGreaterEqual(harness.add_up(core, "count", domain="python", kind="str"), 20000)
+
+	def test_files_that_cannot_be_checked(self):
+		"""Without the pages that hold build-ids (bit 4 of the filter, core(5)) names have to do, and that is said."""
+		path, _ = self.kernel_core([PYTHON, "-c", PROGRAM], core_filter=0x3)
+		result = census(path)
+		self.assertTrue(any("no build-id" in w and "libc.so" in w for w in result["warnings"]), result["warnings"])
+		self.assertEqual(sum(r["virtual"] for r in result["rows"]), result["os"]["virtual"])
 
 	def test_each_python(self):
 		for python in harness.pythons():
@@ -122,6 +131,15 @@ class Cores(Case):
 			done = freehold("census", path, option, os.path.join(root, "nothing"), check=1)
 			self.assert_one_line(done)
 			self.assertIn("nothing: ", done.stderr)
+
+	def test_few_files_may_be_open(self):
+		"""More files are mapped than descriptors are left: the same census, text that gcore left out included."""
+		self.need(PYTHON)
+		target = self.start([PYTHON, "-c", MANY_FILES])
+		path = self.gcore(target)
+		few = census(path, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8)))
+		self.assertEqual(few["warnings"], [])
+		self.assertSameRows(few, census(path), ("count", "virtual"))
 
 	def assert_one_line(self, done):
 		self.assertEqual(done.stdout, "")
@@ -220,6 +238,20 @@ class Absurd(Case):
 		result, _ = self.look(elf(headers=[(PT_LOAD, 6, 512, 0x10000000, 0, 1 << 40)], body=bytes(4096)), 0)
 		self.assertEqual(result["os"]["virtual"], 1 << 40)
 
+	def test_a_file_over_what_the_core_has(self):
+		"""What was in memory counts where the list of files claims that a file was mapped there."""
+		place = self.directory()
+		mapped, path = os.path.join(place, "mapped"), os.path.join(place, "core")
+		with open(mapped, "wb") as f:
+			f.write(b"F" * 8192)
+		payload = note(0x46494c45, struct.pack("<QQQQQ", 1, 4096, 0xf000, 0x11000, 0) + mapped.encode() + b"\0")
+		start = 64 + 2 * 56
+		headers = [(PT_NOTE, 0, start, 0, len(payload), 0), (PT_LOAD, 6, start + len(payload), 0x10000, 4096, 4096)]
+		with open(path, "wb") as f:
+			f.write(elf(headers=headers, body=payload + b"C" * 4096))
+		self.assertIn("|CCCCCCCCCCCCCCCC|", freehold("hexdump", path, "0x10000", 16, check=None).stdout)
+		self.assertIn("|FFFFFFFFFFFFFFFF|", freehold("hexdump", path, "0xf000", 16, check=None).stdout)
+
 	def test_beyond_the_file(self):
 		result, done = self.look(elf(headers=[(PT_LOAD, 6, 1 << 50, 0x10000, 8192, 8192)]), 3)
 		self.assertEqual(result["os"]["virtual"], 8192)
@@ -231,15 +263,58 @@ class Absurd(Case):
 		self.assertEqual(result["os"]["virtual"], 0x1000 + 0x8000)
 		self.assertIn("overlap", done.stderr)
 
+	def test_no_end_of_overlaps(self):
+		"""One message for all of a kind: tens of thousands would say nothing, and take their time."""
+		headers = [(PT_LOAD, 6, 512, 0x10000 + 4096 * i, 8192, 8192) for i in range(40000)]
+		headers += [(PT_LOAD, 6, 512, 0x400000 + i, 1 << 60, 1 << 60) for i in range(20000)]
+		result, done = self.look(elf(headers=headers, body=bytes(8192)), 3)
+		self.assertEqual(result["os"]["virtual"], 40001 * 4096)
+		self.assertIn("39999 segments in all overlap", done.stderr)
+		self.assertIn("20000 segments in all claim", done.stderr)
+		self.assertLess(len(done.stderr.splitlines()), 10)
+
 	def test_file_larger_than_memory(self):
 		result, _ = self.look(elf(headers=[(PT_LOAD, 6, 512, 0x10000, 8192, 4096)], body=bytes(16384)), 0)
 		self.assertEqual(result["os"]["virtual"], 4096)
 
 	def test_a_thousand_notes(self):
 		notes = b"".join(note(i % 7, bytes(i % 50)) for i in range(1000))
-		headers = [(PT_NOTE, 0, 64 + 56 * 1001, 0, len(notes), 0)] * 1000 + [(PT_LOAD, 6, 0, 0x10000, 4096, 4096)]
+		headers = [(PT_NOTE, 0, 64 + 56 * 2, 0, len(notes), 0), (PT_LOAD, 6, 0, 0x10000, 4096, 4096)]
 		result, _ = self.look(elf(headers=headers, body=notes + bytes(4096)), 0)
 		self.assertEqual(result["os"]["virtual"], 4096)
+
+	def test_notes_without_end(self):
+		"""Each of many note segments has the same bytes of the file: what is read of them is bounded in all."""
+		notes = note(7, bytes(8)) * 300000
+		n = 50000
+		headers = [(PT_NOTE, 0, 64 + 56 * (n + 1), 0, len(notes), 0)] * n + [(PT_LOAD, 6, 0, 0x10000, 4096, 4096)]
+		result, done = self.look(elf(headers=headers, body=notes), 3)
+		self.assertEqual(result["os"]["virtual"], 4096)
+		self.assertIn("notes are longer than they can be", done.stderr)
+
+	def test_wrong_everywhere(self):
+		"""What is wrong in each of many segments is said once, with the number of others."""
+		headers = [(PT_LOAD, 6, 0, 0x10000 + i * 4096, 8192, 8192) for i in range(60000)]
+		result, done = self.look(elf(headers=headers), 3)
+		self.assertEqual(result["os"]["virtual"], 60001 * 4096)
+		self.assertLess(len(done.stderr.splitlines()), 10)
+
+	def test_unaligned(self):
+		"""Writable segments of a file, where allocators are looked for, that begin at any byte."""
+		files = struct.pack("<QQ", 1, 4096) + struct.pack("<QQQ", 0x10003, 0x20003, 0) + b"/nowhere\0"
+		payload = note(0x46494c45, files)
+		headers = [(PT_NOTE, 0, 64 + 56 * 2, 0, len(payload), 0), (PT_LOAD, 6, 1, 0x10003, 16000, 16001)]
+		result, _ = self.look(elf(headers=headers, body=payload + bytes(16384)), 0)
+		self.assertEqual(result["os"]["virtual"], 16001)
+
+	def test_a_thousand_times_the_same_notes(self):
+		"""Each is a thread: memory for them must not be the product of two numbers in the file."""
+		notes = note(1, bytes(336)) * 1000
+		headers = [(PT_NOTE, 0, 64 + 56 * 1001, 0, len(notes), 0)] * 1000 + [(PT_LOAD, 6, 0, 0x10000, 4096, 4096)]
+		result, done = self.look(elf(headers=headers, body=notes + bytes(4096)), 3)
+		self.assertEqual(result["os"]["virtual"], 4096)
+		self.assertLessEqual(result["target"]["threads"], 2000)
+		self.assertIn("notes are longer than they can be", done.stderr)
 
 	def test_notes_that_lie(self):
 		for payload in (note(0x46494c45, struct.pack("<QQ", 1 << 60, 4096)), struct.pack("<III", 5, 0xffffffff, 1) + b"CORE\0\0\0\0",

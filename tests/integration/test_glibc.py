@@ -373,6 +373,20 @@ class Smashed(GlibcCase):
 		return is_live(block) and block[0] == p - 16 and n <= block[1] - p + 8 < n + 48
 
 
+# Every page begins like a mapped chunk that was moved, and none ends like one.
+LOOK_ALIKES = "import mmap, struct\n" \
+	"m = mmap.mmap(-1, 256 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\n" \
+	"for i in range(0, len(m), 4096): m[i:i + 16] = struct.pack('<QQ', 0, 0x100a)\n" \
+	"print('READY', flush=True)\ninput()\n"
+
+
+class LookAlikes(harness.Case):
+	def test_time_is_bounded(self):
+		"""The search behind each page for its chunk must not become the square of the pages."""
+		result = harness.census(self.start(["/usr/bin/python3", "-c", LOOK_ALIKES]), timeout=40)
+		self.assertBalanced(result)
+
+
 def add_smashes(suite):
 	tests = {}
 	for what in ("text", "zero", "swallow", "link", "circle", "top"):

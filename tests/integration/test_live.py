@@ -2,6 +2,8 @@
 """Live processes: every state they can be in, and that they go on as they were whatever happens to the program."""
 import json
 import os
+import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -21,6 +23,7 @@ BUSY = "import itertools, threading\n" \
 OUTLIVED = "import ctypes, threading, time\n" \
 	"threading.Thread(target=time.sleep, args=(10**6,)).start()\n" \
 	"print('READY', flush=True)\nctypes.CDLL(None).syscall(60, 0)\n"
+MANY = "kept = [bytes(100) for i in range(300000)]\nprint('READY', flush=True)\ninput()\n"
 PYTHON = "/usr/bin/python3"
 
 
@@ -55,6 +58,23 @@ class States(Case):
 			self.assertEqual(sum(r["virtual"] for r in result["rows"]), result["os"]["virtual"])
 		self.assertTrue(target.running())
 		self.check_runs_on(target)
+
+	def test_becomes_another_program(self):
+		"""Figures and bytes are those of one program, whatever it was when it was opened: the end of the stack has its name."""
+		target = self.start_program("exec_again")
+		for _ in range(60):
+			found = harness.freehold_json("sql", target.pid, "select hex(memory(end - 24, 24)) from mapping where path = '[stack]'")
+			self.assertEqual([row for row in found["rows"] if b"exe".hex() not in str(row)], [])
+		self.check_runs_on(target)
+
+	def test_waits_for_a_child_in_its_memory(self):
+		"""The parent of a vfork() can't be stopped, and its child runs in the same memory: that is said."""
+		target = self.start_program("vfork_wait")
+		result = census(target)
+		self.assertIn("1 of 1 threads did not stop", "\n".join(result["warnings"]))
+		self.assertEqual(sum(r["resident"] for r in result["rows"]), result["os"]["resident"])
+		self.check_runs_on(target)
+		self.assertNotIn("did not stop", freehold("census", harness.children(target.pid)[0]).stderr)
 
 	def test_stopped_stays_stopped(self):
 		target = self.start([PYTHON, "-c", SLEEPER, 2])
@@ -115,9 +135,17 @@ class States(Case):
 		if "freehold:" not in done.stderr:
 			self.skipTest("the program can't be run by others here: " + done.stderr.strip())
 		self.one_line(done, "not permitted", "CAP_SYS_PTRACE", "ptrace_scope")
+		return done.stderr
+
+	def test_of_the_same_user_but_undumpable(self):
+		self.need_root("to become somebody else")
+		self.need("setpriv")
+		target = self.start(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", PYTHON, "-c",
+			"import ctypes, time; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); print('READY', flush=True); time.sleep(1000)"])
+		self.assertIn("user is the same", self.refused_to_others(target.pid))
 
 	def test_not_ours(self):
-		self.refused_to_others(os.getpid())
+		self.assertIn("run as its user", self.refused_to_others(os.getpid()))
 
 	def test_not_ours_and_hidden(self):
 		"""/proc mounted with hidepid shows nothing at all of what others run."""
@@ -133,6 +161,26 @@ class States(Case):
 			if done.returncode == 1:
 				self.one_line(done)
 			child.wait()
+
+	def test_killed_while_it_stands_still(self):
+		"""What could not be read since then is no memory of unknown structure: a whole census, or one line."""
+		outcomes = set()
+		for option in ([], ["--low-memory"]):
+			for delay in (0.01, 0.03, 0.06, 0.1, 0.15, 0.2):
+				target = self.start([PYTHON, "-c", MANY])
+				running = subprocess.Popen([harness.FREEHOLD, str(target.pid), "--all", "--format", "json", *option],
+					stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+				time.sleep(delay)
+				os.kill(target.pid, signal.SIGKILL)
+				output, errors = running.communicate(timeout=harness.PATIENCE)
+				outcomes.add(running.returncode)
+				target.end()
+				if running.returncode:
+					self.assertEqual((running.returncode, output, len(errors.splitlines())), (1, "", 1), errors)
+					self.assertIn("it ended", errors)
+				else:
+					self.assertGreaterEqual(harness.add_up(json.loads(output), "count", domain="python", kind="bytes"), 300000)
+		self.assertIn(1, outcomes)
 
 	def test_itself_and_init(self):
 		done = freehold("census", os.getpid(), check=None)
@@ -194,14 +242,49 @@ class Unharmed(Case):
 			self.assertLess(int(after["VmPTE"].split()[0]) - int(before["VmPTE"].split()[0]), 128)
 			self.assertGreater(result["os"]["virtual"], 1 << 30)
 
+	def test_few_files_may_be_open(self):
+		"""A process with more mapped files than we may have open."""
+		target = self.start([PYTHON, "-c", "import ctypes, decimal, lzma, sqlite3, ssl, array, mmap\n"
+			"print('READY', flush=True)\ninput()"])
+		few = census(target, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8)))
+		self.assertEqual(few["warnings"], [])
+		self.assertEqual(without_pause(few), without_pause(census(target)))
+
 	def test_low_memory_says_so(self):
 		target = self.start([PYTHON, "-c", SLEEPER, 1])
 		text = freehold("census", target.pid, "--low-memory").stdout
 		self.assertIn("while it was analysed", text)
 		self.assertEqual(without_pause(census(target, "--low-memory")), without_pause(census(target)))
 
-	def test_falls_back_under_a_limit(self):
-		"""A cgroup that has no room for a copy: it is streamed, and that is said."""
+	def test_low_memory_and_bytes(self):
+		"""What was not copied is read while the target stands still, and it runs on before anything is written."""
+		script = "import ctypes, sys\nb = bytearray(b'first' * 100000)\n" \
+			"print('READY', ctypes.addressof(ctypes.c_char.from_buffer(b)), flush=True)\n" \
+			"while True: b[:5] = b'other'; b[:5] = b'first'\n"
+		target = self.start([PYTHON, "-c", script], mark=None)
+		address = int(target.wait_ready())
+		for _ in range(5):
+			done = freehold("hexdump", target.pid, hex(address), 16, "--low-memory")
+			self.assertRegex(done.stdout, r"\|(first|other)firstfirstf\|")
+		read_end, write_end = os.pipe()
+		os.set_blocking(write_end, False)
+		try:
+			while True:
+				os.write(write_end, bytes(4096))
+		except BlockingIOError:
+			os.set_blocking(write_end, True)
+		waiting = subprocess.Popen([harness.FREEHOLD, "hexdump", str(target.pid), hex(address), "400000", "--low-memory"],
+			stdout=write_end)
+		os.close(write_end)
+		in_write = lambda: open("/proc/%d/syscall" % waiting.pid).read().startswith("1 0x1 ")
+		wait_until(lambda: waiting.poll() is not None or in_write(), "it to write into the full pipe")
+		self.assertIsNone(waiting.poll())
+		self.assertEqual(harness.status(target.pid)["TracerPid"].strip(), "0")
+		os.close(read_end)
+		self.assertIn(waiting.wait(harness.PATIENCE), (1, -signal.SIGPIPE))
+
+	def cgroup(self, size):
+		"""The directory of a cgroup with a limit on its memory."""
 		self.need_root("to make a cgroup")
 		root, limit = "/sys/fs/cgroup", "memory.max"
 		if os.path.isdir(root + "/memory"):  # version 1
@@ -210,18 +293,36 @@ class Unharmed(Case):
 		try:
 			os.mkdir(group)
 			with open("%s/%s" % (group, limit), "r+") as f:
-				f.write(str(180 << 20))
+				f.write(str(size))
 		except OSError as error:
 			if os.path.isdir(group):
 				os.rmdir(group)
 			self.skipTest("no memory cgroup can be made: %s" % error)
 		self.addCleanup(os.rmdir, group)
-		target = self.start([PYTHON, "-c", "x = bytearray(b'x') * (150 << 20)\nprint('READY', flush=True)\ninput()"])
-		done = subprocess.run(["sh", "-c", "echo $$ > %s/cgroup.procs; exec \"$@\"" % group, "sh", harness.FREEHOLD, str(target.pid)],
+		return group
+
+	def run_in(self, group, *argv):
+		done = subprocess.run(["sh", "-c", "echo $$ > %s/cgroup.procs; exec \"$@\"" % group, "sh", *map(str, argv)],
 			stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 		self.assertEqual(done.returncode, 0, done.stderr)
+		return done
+
+	def test_falls_back_under_a_limit(self):
+		"""A cgroup that has no room for a copy: it is streamed, and that is said."""
+		group = self.cgroup(180 << 20)
+		target = self.start([PYTHON, "-c", "x = bytearray(b'x') * (150 << 20)\nprint('READY', flush=True)\ninput()"])
+		done = self.run_in(group, harness.FREEHOLD, target.pid)
 		self.assertIn("memory is short", done.stderr)
 		self.assertIn("while it was analysed", done.stdout)
+
+	def test_cached_files_are_room(self):
+		"""What a cgroup has read from files fills it up to its limit, but is given back."""
+		group = self.cgroup(180 << 20)
+		target = self.start([PYTHON, "-c", SLEEPER, 0])
+		self.run_in(group, "dd", "if=/dev/zero", "of=" + os.path.join(self.directory(), "file"), "bs=1M", "count=300")
+		done = self.run_in(group, harness.FREEHOLD, target.pid)
+		self.assertNotIn("memory is short", done.stderr)
+		self.assertNotIn("while it was analysed", done.stdout)
 
 
 class Elsewhere(Case):
@@ -240,7 +341,6 @@ class Elsewhere(Case):
 
 	def test_executable_replaced(self):
 		"""The file on disk is another one by now: what is mapped counts."""
-		import shutil
 		copy = os.path.join(self.directory(), "python")
 		shutil.copy(os.path.realpath(PYTHON), copy)
 		target = self.start([copy, "-c", SLEEPER, 0])
@@ -249,6 +349,23 @@ class Elsewhere(Case):
 		result = census(target)
 		self.assertTrue(result["target"]["runtimes"], result["warnings"])
 		self.assertGreater(harness.add_up(result, "count", domain="python", kind="dict"), 10)
+
+
+class ManyFiles(Case):
+	def test_more_libraries_than_open_files(self):
+		place = self.directory()
+		source = os.path.join(place, "library.c")
+		with open(source, "w") as f:
+			f.write("int data[2000] = { 1 };\nconst int rodata[9000] = { 2 };\nint sum(void) { return data[3] + rodata[4]; }\n")
+		first = harness.compile_c(source, os.path.join(place, "library0.so"), "-shared", "-fPIC")
+		for i in range(1, 400):
+			shutil.copy(first, os.path.join(place, "library%d.so" % i))
+		target = self.start([PYTHON, "-c", "import ctypes\nkept = [ctypes.CDLL('%s/library%%d.so' %% i) for i in range(400)]\n"
+			"print('READY', flush=True)\ninput()" % place])
+		few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+		result = census(target, preexec_fn=few)
+		self.assertEqual(result["warnings"], [])
+		self.assertEqual(without_pause(result), without_pause(census(target)))
 
 
 def without_pause(result):

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs, zero pages and the window cache of source/memory.h. */
+/* Runs, zero pages and the window cache of source/memory.h; ranges; the warnings of a source. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +11,7 @@
 
 #include "base/ranges.h"
 #include "source/memory.h"
+#include "source/source.h"
 
 #define BASE UINT64_C(0x7f0000000000)
 
@@ -176,6 +177,27 @@ static void overlapping_runs_are_cut(void **state)
 	memory_deinit(&memory);
 }
 
+/* Another run begins in the last 2 MiB of one that is too large to be indexed whole. */
+static void giants_are_readable_to_their_end(void **state)
+{
+	uint64_t giant = (UINT64_C(1) << 38) + 65536;
+	struct filler filler = { .unreadable_from = UINT64_MAX };
+	struct memory memory;
+	uint64_t scratch;
+	uint32_t backing;
+
+	(void)state;
+	memory_init(&memory);
+	backing = memory_add_backing(&memory, fill, NULL, &filler);
+	assert_true(memory_add_lazy(&memory, BASE, BASE + giant, backing, 0));
+	assert_true(memory_add_lazy(&memory, BASE + giant, BASE + giant + 65536, backing, 0));
+	assert_null(memory_seal(&memory, 0));
+	for (uint64_t at = BASE + giant - 65536; at < BASE + giant + 65536; at += 8)
+		assert_int_equal(*(const uint64_t *)memory_get(&memory, at, 8, &scratch), word_at(at));
+	assert_int_equal(*(const uint64_t *)memory_get(&memory, BASE + giant / 2, 8, &scratch), word_at(BASE + giant / 2));
+	memory_deinit(&memory);
+}
+
 static void ranges_count_what_is_inside(void **state)
 {
 	struct ranges set = { 0 };
@@ -197,6 +219,21 @@ static void ranges_count_what_is_inside(void **state)
 	ranges_deinit(&set);
 }
 
+static void warnings_are_bounded(void **state)
+{
+	static const struct source_ops ops = { .name = "none" };
+	struct source source;
+
+	(void)state;
+	assert_null(source_init(&source, &ops));
+	for (unsigned i = 0; i < 100000; i++)
+		source_warn(&source, "number %u", i / 2);
+	assert_int_equal(source.warnings.len, 200);
+	assert_string_equal(source.warnings.items[198], "number 198");
+	assert_non_null(strstr(source.warnings.items[199], "more warnings"));
+	source_deinit(&source);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -205,7 +242,9 @@ int main(void)
 		cmocka_unit_test(pointers_outlive_sixteen_windows),
 		cmocka_unit_test(lone_reads_fetch_pages),
 		cmocka_unit_test(overlapping_runs_are_cut),
+		cmocka_unit_test(giants_are_readable_to_their_end),
 		cmocka_unit_test(ranges_count_what_is_inside),
+		cmocka_unit_test(warnings_are_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -181,7 +181,7 @@ struct fh_error *chunks_carve(struct glibc *glibc);
 /* resync.c: the first place in [from, limit) from which a chain of sound chunks leads on, or `limit`. A chain
  * must not step over `limit`. */
 uint64_t resync(struct glibc *glibc, const struct heap *heap, uint64_t from, uint64_t limit);
-/* Whether the chunks from `chunk` on, by their sizes, arrive exactly at `goal`. */
+/* Whether the chunks from `chunk` on, by their sizes, arrive exactly at `goal`, or are a long chain on the way there. */
 bool resync_arrives(struct glibc *glibc, const struct heap *heap, uint64_t chunk, uint64_t goal);
 
 /* mmapped.c: carves chunks that are mappings of their own, of all libcs together. */

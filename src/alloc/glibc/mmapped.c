@@ -23,6 +23,7 @@ struct mmapped {
 struct mmapped_search {
 	struct target *target;
 	struct scan scan;
+	uint32_t pages_left; /* that may be looked at for headers that moved */
 	VEC(struct mmapped) found;
 };
 
@@ -61,16 +62,16 @@ static bool may_begin(struct source *source, uint64_t start)
 	       (words[1] & SIZE_BITS) == IS_MMAPPED && words[1] >= PAGE - CHUNK_HEADER && words[1] < UINT64_C(1) << 47;
 }
 
-#define MOST_PAGES (1u << 18) /* of a mapping that are looked through for a header: 1 GiB */
+#define MOST_PAGES (1u << 22) /* in all: every page of a mapping can look as if a chunk began there */
 
 /* A chunk of an alignment above a page that mremap moved keeps its distance from the start, which no alignment tells
  * any more: the header still ends a page. */
-static bool find_moved(struct source *source, uint64_t start, uint64_t end, struct mmapped *ret)
+static bool find_moved(struct mmapped_search *search, uint64_t start, uint64_t end, struct mmapped *ret)
 {
 	uint64_t offset = PAGE - CHUNK_HEADER;
 
-	for (unsigned i = 0; i < MOST_PAGES && start + offset + CHUNK_HEADER < end; i++, offset += PAGE)
-		if (read_header(source, start, offset, end, ret))
+	for (; search->pages_left && start + offset + CHUNK_HEADER < end; search->pages_left--, offset += PAGE)
+		if (read_header(search->target->source, start, offset, end, ret))
 			return true;
 	return false;
 }
@@ -84,8 +85,9 @@ static bool ends_well(struct source *source, const struct mmapped *chunk, uint64
 
 /* The chunk of the mapping that starts at an address. A stale header there hides the true one, at an alignment
  * from 32 bytes up; after a realloc its size says nothing. */
-static bool find_chunk(struct source *source, uint64_t start, uint64_t limit, struct mmapped *ret)
+static bool find_chunk(struct mmapped_search *search, uint64_t start, uint64_t limit, struct mmapped *ret)
 {
+	struct source *source = search->target->source;
 	struct mmapped moved = { 0 };
 	const struct mapping *m;
 	bool plain;
@@ -104,7 +106,7 @@ static bool find_chunk(struct source *source, uint64_t start, uint64_t limit, st
 	plain = read_header(source, start, 0, limit, ret);
 	m = source_mapping_at(source, start);
 	if (!m || (plain && ends_well(source, ret, m->end)) ||
-	    !find_moved(source, start, m->end < limit ? m->end : limit, &moved))
+	    !find_moved(search, start, m->end < limit ? m->end : limit, &moved))
 		return plain;
 	*ret = moved;
 	return true;
@@ -120,7 +122,7 @@ static bool search_range(struct mmapped_search *search, uint64_t start, uint64_t
 		struct mmapped chunk = { 0 };
 		const struct mapping *m;
 
-		if (!find_chunk(source, at, end, &chunk)) {
+		if (!find_chunk(search, at, end, &chunk)) {
 			at += PAGE;
 			continue;
 		}
@@ -302,7 +304,8 @@ static void carve(struct glibc *glibc, const struct mmapped *chunk)
 
 struct fh_error *mmapped_carve(struct target *target, const glibc_list *list)
 {
-	struct mmapped_search search = { .target = target, .scan = { .memory = &target->source->memory } };
+	struct mmapped_search search = { .target = target, .scan = { .memory = &target->source->memory },
+					 .pages_left = MOST_PAGES };
 	struct fh_error *error = list->len ? search_all(&search) : NULL;
 
 	if (!error && list->len)

@@ -169,7 +169,7 @@ static bool add_heaps(struct glibc *glibc, const struct arena *arena)
 {
 	struct heap_shape shape;
 	size_t before = glibc->heaps.len;
-	uint64_t at, prev;
+	uint64_t at, prev, seen = 0;
 	struct heap heap;
 
 	if (!find_shape(glibc, arena, &shape)) {
@@ -179,8 +179,10 @@ static bool add_heaps(struct glibc *glibc, const struct arena *arena)
 	}
 	at = arena->top & ~(shape.most - 1);
 	for (unsigned i = 0; i < MOST_ARENAS; i++, at = prev) {
-		if (!read_heap(glibc, arena, at, &shape, &heap, &prev))
+		if (at == seen || !read_heap(glibc, arena, at, &shape, &heap, &prev))
 			break;
+		if ((i & (i - 1)) == 0)
+			seen = at; /* Brent: a circle meets it again */
 		if (!add_heap(glibc, heap))
 			return false;
 		if (!prev)

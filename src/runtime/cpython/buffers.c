@@ -9,16 +9,39 @@
 #include "runtime/cpython/internal.h"
 
 #define ROUNDS 1 /* of pointers followed from memory that was named by a pointer itself */
+#define STATIC_ROUNDS 8 /* the same from static data: to tables, and the chains of their entries */
 
 typedef void visit_object(struct cpython *py, uint32_t type, const struct block *block);
 
+/* The type of all objects of a category, once one of them was opened; NULL: not known, or several. */
 static struct py_type *type_of(struct cpython *py, category_id id)
 {
-	return id < py->type_of_category.len && py->type_of_category.items[id] ?
-		       &py->types.items[py->type_of_category.items[id] - 1] : NULL;
+	struct py_type *type;
+
+	if (id >= py->type_of_category.len || !py->type_of_category.items[id])
+		return NULL;
+	type = &py->types.items[py->type_of_category.items[id] - 1];
+	return type->shares_name ? NULL : type;
 }
 
-/* Which type the objects of a category have: categories are made by type, so their name tells. */
+static bool mark_shared_names(struct cpython *py)
+{
+	struct hashmap first = { 0 }; /* name, of the pool -> index + 1 */
+	bool done = true;
+
+	for (size_t i = 0; i < py->types.len && done; i++) {
+		const uint64_t *other = hashmap_get(&first, (uintptr_t)py->types.items[i].name);
+
+		if (other)
+			py->types.items[i].shares_name = py->types.items[*other - 1].shares_name = true;
+		else
+			done = hashmap_put(&first, (uintptr_t)py->types.items[i].name, i + 1);
+	}
+	hashmap_deinit(&first);
+	return done;
+}
+
+/* Room for all categories that there are by now. Which type the objects of one have is noted when one is opened. */
 static bool index_categories(struct cpython *py)
 {
 	struct ledger *ledger = py->target->ledger;
@@ -29,8 +52,7 @@ static bool index_categories(struct cpython *py)
 	return true;
 }
 
-/* The type of an object's block: remembered for its category, since names of types can be equal only a
- * block of that category tells. */
+/* The object in a block that was named as one. Types of equal names share a category, so only its bytes tell which. */
 static bool open_object(struct cpython *py, const struct block *block, struct py_object *ret)
 {
 	const struct category *c = ledger_category_of(py->target->ledger, block->category);
@@ -160,9 +182,9 @@ static void visit_generic(struct cpython *py, const char *python, const char *de
 	}
 }
 
-/* What memory that was named by a pointer points to, in turn. Only a step: beyond lies the data of libraries,
- * which the one who holds a handle to it does not own alone. */
-static size_t visit_named(struct cpython *py, const char *cpython, const char *detail)
+/* What memory that was named by a pointer points to, in turn. From objects only a step: beyond lies the data of
+ * libraries, which the one who holds a handle to it does not own alone. */
+static size_t visit_named(struct cpython *py, const char *kind, const char *detail)
 {
 	struct ledger_cursor cursor = { 0 };
 	struct block block;
@@ -171,7 +193,8 @@ static size_t visit_named(struct cpython *py, const char *cpython, const char *d
 	while (ledger_next(py->target->ledger, &cursor, &block)) {
 		const struct category *c = ledger_category_of(py->target->ledger, block.category);
 
-		if (c->domain == cpython && c->state == FH_LIVE && c->detail == detail)
+		if (c->state == FH_LIVE && c->detail == detail && strcmp(c->domain, "cpython") == 0 &&
+		    (!kind || c->kind == kind))
 			claim_words(py, block.start + c->head, scan_end(&block), c->kind, detail, &count);
 	}
 	return count;
@@ -197,14 +220,36 @@ static bool claim_static(void *context, uint64_t address, const uint64_t *words,
 	return true;
 }
 
+/* ---- syntax trees ------------------------------------------------------------------------------------ */
+
+#define TREE_LEAST 8192u /* bytes of a block, DEFAULT_BLOCK_SIZE there */
+#define TREE_HEADER 32u /* {bytes, used, next block, memory behind this header}: struct _block in Python/pyarena.c */
+
+/* What the parser built of a script that runs is kept until its end, in blocks that only a stack points to. */
+static void name_syntax_trees(struct cpython *py)
+{
+	struct ledger_cursor cursor = { 0 };
+	struct block block;
+
+	while (ledger_next(py->target->ledger, &cursor, &block)) {
+		const struct category *c = ledger_category_of(py->target->ledger, block.category);
+		uint64_t data = block.start + c->head, words[4];
+
+		if (c->unknown && c->state == FH_LIVE && block.end - block.start > TREE_LEAST &&
+		    source_read(py->target->source, data, words, sizeof(words)) && words[3] == data + TREE_HEADER &&
+		    words[0] <= block.end - data && words[1] <= words[0])
+			ledger_name(py->target->ledger, &block, "cpython", "syntax tree", "");
+	}
+}
+
 struct fh_error *buffers_classify(struct cpython *py)
 {
 	struct strings *strings = py->target->source->strings;
-	const char *python = strings_add(strings, "python"), *cpython = strings_add(strings, "cpython");
+	const char *python = strings_add(strings, "python"), *none = strings_add(strings, "");
 	const char *detail = strings_add(strings, "by pointer");
-	struct static_scan scan = { .py = py, .kind = "interpreter data" };
+	struct static_scan scan = { .py = py, .kind = strings_add(strings, "interpreter data") };
 
-	if (!python || !cpython || !detail || !index_categories(py))
+	if (!python || !none || !detail || !scan.kind || !index_categories(py) || !mark_shared_names(py))
 		return error_no_memory();
 	name_dicts(py, python);
 	if (!index_categories(py))
@@ -212,7 +257,10 @@ struct fh_error *buffers_classify(struct cpython *py)
 	visit_owners(py, python);
 	visit_generic(py, python, detail);
 	scan_writable(py->target, py->image, claim_static, &scan);
-	for (int i = 0; i < ROUNDS && visit_named(py, cpython, detail); i++)
+	for (int i = 0; i < ROUNDS && visit_named(py, NULL, detail); i++)
 		;
+	for (int i = 0; i < STATIC_ROUNDS && visit_named(py, scan.kind, none); i++)
+		;
+	name_syntax_trees(py);
 	return py->target->ledger->no_memory ? error_no_memory() : NULL;
 }

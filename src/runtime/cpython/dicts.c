@@ -155,7 +155,18 @@ static bool read_units(struct cpython *py, uint64_t address, uint64_t length, un
 	return true;
 }
 
-/* 2.7: unicode objects of UCS4 (or UCS2) units in a block of their own, str objects of bytes. */
+/* 2.7 is built with units of 4 bytes or of 2, and names its functions after that (Include/unicodeobject.h). */
+static unsigned unicode_unit(struct cpython *py)
+{
+	uint64_t address;
+
+	if (!py->unicode_unit)
+		py->unicode_unit = image_symbol(py->target->images, (struct image *)py->image, "PyUnicodeUCS2_Decode",
+						&address, NULL) ? 2 : 4;
+	return py->unicode_unit;
+}
+
+/* 2.7: unicode objects have their units in a block of their own, str objects are bytes. */
 static bool old_string(struct cpython *py, uint64_t address, const struct py_type *type, char *buffer, size_t size)
 {
 	struct source *source = py->target->source;
@@ -166,7 +177,7 @@ static bool old_string(struct cpython *py, uint64_t address, const struct py_typ
 	if (type->flags & TYPE_BYTES)
 		return read_units(py, address + (uint64_t)py->o.bytes_data, length, 1, buffer, size);
 	return type->flags & TYPE_UNICODE && source_u64(source, address + 24, &data) &&
-	       read_units(py, data, length, 4, buffer, size);
+	       read_units(py, data, length, unicode_unit(py), buffer, size);
 }
 
 bool py_string(struct cpython *py, uint64_t address, char *buffer, size_t size)

@@ -10,6 +10,7 @@
 #include "runtime/cpython/internal.h"
 
 #define MOST_METATYPES 8
+#define MOST_NESTED 16 /* types whose names are being asked for, each for that of the one before */
 
 static bool reaches_type(struct cpython *py, uint64_t address)
 {
@@ -106,8 +107,11 @@ static void name_type(struct cpython *py, struct py_type *type, const char *tp_n
 	const char *dot = strrchr(tp_name, '.');
 
 	type->name = type->short_name = "?"; /* asking for its own name may come back here */
-	if (type->heap) {
+	/* A class's name can be an instance of another class, whose name can be one of a third: only so deep. */
+	if (type->heap && py->naming < MOST_NESTED) {
+		py->naming++;
 		name_heap_type(py, type, tp_name);
+		py->naming--;
 	} else {
 		type->name = strings_add(source->strings, tp_name);
 		type->short_name = strings_add(source->strings, dot && dot[1] ? dot + 1 : tp_name);

@@ -2,17 +2,30 @@
 /* How blocks get their names. */
 #include "runtime/perl/internal.h"
 
-static const char *const kind_names[SV_KINDS] = { "scalar", "invlist", "regexp", "glob",   "lvalue", "array",
-						  "hash",   "code",    "format", "io", "object" };
+static const char *const kind_names[SV_KINDS] = { "scalar", "invlist", "regexp", "glob", "lvalue", "array",
+						  "hash",   "code",    "format", "io",   "object" };
 
 static const struct {
 	const char *kind;
 	enum fh_state state;
 } part_names[PARTS - PART_BODY] = {
-	{ "body", FH_LIVE },	     { "string buffer", FH_LIVE },	  { "string slack", FH_OVERHEAD },
-	{ "array items", FH_LIVE },  { "array slack", FH_OVERHEAD }, { "hash buckets", FH_LIVE },
+	{ "body", FH_LIVE },        { "string buffer", FH_LIVE },   { "string slack", FH_OVERHEAD },
+	{ "array items", FH_LIVE }, { "array slack", FH_OVERHEAD }, { "hash buckets", FH_LIVE },
+	{ "hash aux", FH_LIVE },
 	{ "hash entry", FH_LIVE },
 };
+
+bool perl_patience(struct perl *perl)
+{
+	if (perl->patience > 1)
+		return perl->patience--, true;
+	if (perl->patience == 1)
+		target_damaged(perl->target,
+			       "perl %s: its values lead in circles; they are corrupt, or were being changed",
+			       perl->full_version);
+	perl->patience = 0;
+	return false;
+}
 
 const char *sv_kind_name(enum sv_kind kind)
 {
@@ -96,14 +109,15 @@ bool perl_claim_used(struct perl *perl, uint64_t data, uint64_t used, category_i
 		return false;
 	if (at < data || at + SLACK_MOST_ROUNDING > block.end)
 		return true;
-	if (!vec_push(&perl->splits, (struct split){ block.start, at, block.end, with_head(perl, category, &block), slack }))
+	if (!vec_push(&perl->splits,
+		      (struct split){ block.start, at, block.end, with_head(perl, category, &block), slack }))
 		perl->target->ledger->no_memory = true;
 	return true;
 }
 
 /* ---- memory of C code ------------------------------------------------------------------ */
 
-#define REACH_MOST_BYTES 65536u /* of a block that are looked through */
+#define REACH_MOST_BYTES (1u << 20) /* of a block that are looked through */
 #define REACH_MOST_BLOCKS 1048576u
 
 struct reached {
@@ -113,7 +127,8 @@ struct reached {
 
 typedef VEC(struct reached) reached_list;
 
-static void reach(struct perl *perl, const struct reached *from, const char *kind, const char *detail, reached_list *list)
+static void reach(struct perl *perl, const struct reached *from, const char *kind, const char *detail,
+		  reached_list *list)
 {
 	uint64_t word;
 
@@ -130,7 +145,8 @@ static void reach(struct perl *perl, const struct reached *from, const char *kin
 }
 
 /* Later, when all that is known better has its name. */
-void perl_claim_reached(struct perl *perl, uint64_t data, uint64_t end, uint32_t depth, const char *kind, const char *detail)
+void perl_claim_reached(struct perl *perl, uint64_t data, uint64_t end, uint32_t depth, const char *kind,
+			const char *detail)
 {
 	struct strings *strings = perl->target->source->strings;
 	struct lead lead = { data, end, depth, strings_add(strings, kind), strings_add(strings, detail) };

@@ -10,10 +10,11 @@
 #define MOST_DEPTH 16777216 /* pads of one sub: one for each level that it recursed to */
 #define MOST_NAMES 1048576
 #define MOST_SLABS 1048576u /* of one sub */
-#define MOST_OPS 512u	    /* kinds of ops; op_type has 9 bits */
+#define MOST_OPS 512u       /* kinds of ops; op_type has 9 bits */
 #define OP_NAME_LEN 32
 #define OP_LINKS 16u  /* op_next and op_sibparent, which it begins with */
 #define OP_HEADER 40u /* struct op, which all ops begin with */
+#define COP_FIELDS 3  /* of a statement's op that have memory of their own */
 #define SLOT_MOST 64u /* an op is not larger, in words */
 
 /* ---- pads ----------------------------------------------------------------------- */
@@ -21,16 +22,14 @@
 static void walk_padnames(struct perl *perl, uint64_t list)
 {
 	struct source *source = perl->target->source;
-	int alloc = layout_offset(&perl->layout, "padnamelist", "xpadnl_alloc");
-	int fill = layout_offset(&perl->layout, "padnamelist", "xpadnl_fill");
 	uint64_t names, n, name;
 
-	if (alloc < 0 || fill < 0 || !perl_claim_as(perl, list, "pad", "names") ||
-	    !source_u64(source, list + (uint64_t)alloc, &names) || !source_u64(source, list + (uint64_t)fill, &n) ||
-	    n > MOST_NAMES)
+	if (!perl_claim_as(perl, list, "pad", "names") ||
+	    !source_u64(source, list + (uint64_t)perl->o->padnames_alloc, &names) ||
+	    !source_u64(source, list + (uint64_t)perl->o->padnames_fill, &n) || n > MOST_NAMES)
 		return;
 	perl_claim_as(perl, names, "pad", "names");
-	for (uint64_t i = 0; i <= n; i++)
+	for (uint64_t i = 0; i <= n && perl_patience(perl); i++)
 		if (source_u64(source, names + 8 * i, &name) && name)
 			perl_claim_as(perl, name, "pad", "name");
 }
@@ -46,22 +45,29 @@ static void walk_pad(struct perl *perl, uint64_t pad)
 static void walk_padlist(struct perl *perl, uint64_t list)
 {
 	struct source *source = perl->target->source;
-	int at = layout_offset(&perl->layout, "padlist", "xpadl_arr");
-	int max_at = layout_offset(&perl->layout, "padlist", "xpadl_max");
 	uint64_t pads, max, pad;
 
-	if (at < 0 || max_at < 0 || !perl_claim_as(perl, list, "pad", "list") || !source_u64(source, list + (uint64_t)at, &pads) ||
-	    !source_u64(source, list + (uint64_t)max_at, &max) || max > MOST_DEPTH)
+	if (!perl_claim_as(perl, list, "pad", "list") ||
+	    !source_u64(source, list + (uint64_t)perl->o->padlist_pads, &pads) ||
+	    !source_u64(source, list + (uint64_t)perl->o->padlist_max, &max) || max > MOST_DEPTH)
 		return;
 	perl_claim_as(perl, pads, "pad", "list");
 	if (source_u64(source, pads, &pad) && pad)
 		walk_padnames(perl, pad);
-	for (uint64_t i = 1; i <= max; i++)
+	for (uint64_t i = 1; i <= max && perl_patience(perl); i++)
 		if (source_u64(source, pads + 8 * i, &pad) && pad)
 			walk_pad(perl, pad);
 }
 
 /* ---- ops ---------------------------------------------------------------------------- */
+
+/* What a statement's own pointers lead to, by the field of struct cop. Hints are a chain. */
+static const struct {
+	const char *field, *detail;
+	uint32_t depth;
+} cop_fields[COP_FIELDS] = { { "cop_file", "file name", 1 },
+			     { "cop_warnings", "warnings", 1 },
+			     { "cop_hints_hash", "hints", 32 } };
 
 struct lone_op {
 	uint64_t address;
@@ -70,13 +76,14 @@ struct lone_op {
 
 struct ops {
 	struct perl *perl;
-	const char *names[MOST_OPS];	/* NULL: not asked for yet */
+	const char *names[MOST_OPS];      /* NULL: not asked for yet */
 	category_id categories[MOST_OPS]; /* 0: not asked for yet */
 	uint64_t name_table;
-	int opslab_next, opslab_head, opslab_size, opslab_free_space, opslab_slots, opslab_freed, opslot_size, opslot_offset, opslot_op;
-	int op_type, op_ppaddr;
+	int opslab_next, opslab_head, opslab_size, opslab_free_space, opslab_slots, opslab_freed, opslot_size,
+		opslot_offset, opslot_op;
+	int op_type, op_ppaddr, cop_field[COP_FIELDS];
 	VEC(struct lone_op) lone; /* not walked yet */
-	uint32_t corrupt; /* slabs */
+	uint32_t corrupt;         /* slabs */
 	uint64_t corrupt_at;
 };
 
@@ -124,6 +131,8 @@ static bool ops_init(struct ops *ops, struct perl *perl)
 		.op_ppaddr = layout_offset(l, "op", "op_ppaddr"),
 		.opslab_freed = layout_offset(l, "opslab", "opslab_freed"),
 	};
+	for (size_t i = 0; i < COP_FIELDS; i++)
+		ops->cop_field[i] = layout_offset(l, "cop", cop_fields[i].field);
 	image_symbol(perl->target->images, (struct image *)perl->image, "PL_op_name", &ops->name_table, NULL);
 	return ops->opslab_next >= 0 && ops->opslab_head >= 0 && ops->opslab_slots >= 0 && ops->opslot_op >= 0 &&
 	       ops->op_type >= 0 && ops->op_ppaddr >= 0;
@@ -153,7 +162,7 @@ static bool is_lone_op(struct ops *ops, uint64_t op, uint32_t *ret_type)
 
 /* Names the block that a word of an op points to: another op, or data of its own, such as names of files, masks of
  * warnings, hints, tables of tr///. Some keep a count or a header before what is pointed to. */
-static void take_op_data(struct ops *ops, uint64_t pointer, const char *name, bool only_ops)
+static void take_op_data(struct ops *ops, uint64_t pointer, const char *name, bool only_ops, uint32_t depth)
 {
 	struct perl *perl = ops->perl;
 	struct block block;
@@ -167,18 +176,30 @@ static void take_op_data(struct ops *ops, uint64_t pointer, const char *name, bo
 		if (!vec_push(&ops->lone, (struct lone_op){ pointer, (uint32_t)(block.end + 8 - pointer), type }))
 			perl->target->ledger->no_memory = true;
 	} else if (!only_ops) {
-		perl_claim_with(perl, pointer - before, 1, "op data", name);
+		perl_claim_with(perl, pointer - before, depth, "op data", name);
 	}
 }
 
-static void walk_op_words(struct ops *ops, uint64_t op, uint32_t bytes, const char *name)
+static void walk_op_words(struct ops *ops, uint64_t op, uint32_t bytes, uint32_t type)
 {
 	struct source *source = ops->perl->target->source;
+	const char *name = op_name(ops, type);
+	bool cop = name && (strcmp(name, "nextstate") == 0 || strcmp(name, "dbstate") == 0);
 	uint64_t word;
 
-	for (uint32_t at = 0; at + 8 <= bytes; at += 8)
-		if ((at < OP_LINKS || at >= OP_HEADER) && source_u64(source, op + at, &word) && word >= PAGE)
-			take_op_data(ops, word, name, at < OP_LINKS);
+	for (uint32_t at = 0; at + 8 <= bytes; at += 8) {
+		const char *detail = name;
+		uint32_t depth = 1;
+
+		if ((at >= OP_LINKS && at < OP_HEADER) || !source_u64(source, op + at, &word) || word < PAGE)
+			continue;
+		for (size_t i = 0; cop && i < COP_FIELDS; i++)
+			if (ops->cop_field[i] == (int)at) {
+				detail = cop_fields[i].detail;
+				depth = cop_fields[i].depth;
+			}
+		take_op_data(ops, word, detail, at < OP_LINKS, depth);
+	}
 }
 
 /* Ops that were made outside of a slab, and those that they lead to. */
@@ -187,7 +208,7 @@ static void walk_lone_ops(struct ops *ops)
 	while (ops->lone.len) {
 		struct lone_op op = ops->lone.items[--ops->lone.len];
 
-		walk_op_words(ops, op.address, op.bytes < 8 * SLOT_MOST ? op.bytes : 8 * SLOT_MOST, op_name(ops, op.type));
+		walk_op_words(ops, op.address, op.bytes < 8 * SLOT_MOST ? op.bytes : 8 * SLOT_MOST, op.type);
 	}
 }
 
@@ -231,7 +252,7 @@ static void carve_slab(struct ops *ops, uint64_t slab, const struct block *block
 		type = half(bytes, ops->opslot_op + ops->op_type) & (MOST_OPS - 1);
 		ledger_carve_add(ledger, at, op_category(ops, type));
 		if (op_category(ops, type) != freed)
-			walk_op_words(ops, at + (uint64_t)ops->opslot_op, 8 * size - (uint32_t)ops->opslot_op, op_name(ops, type));
+			walk_op_words(ops, at + (uint64_t)ops->opslot_op, 8 * size - (uint32_t)ops->opslot_op, type);
 		at += 8 * (uint64_t)size;
 	}
 	if (at < end && base) { /* broken off: what is left is not known */
@@ -253,7 +274,8 @@ static void walk_slab(struct ops *ops, uint64_t slab)
 	struct block block;
 	uint64_t freed, end;
 
-	if (!perl_claim(perl, slab, whole, &block) || ops->opslab_size < 0 || ops->opslab_free_space < 0 || ops->opslot_size < 0)
+	if (!perl_claim(perl, slab, whole, &block) || ops->opslab_size < 0 || ops->opslab_free_space < 0 ||
+	    ops->opslot_size < 0)
 		return;
 	if (ops->opslab_freed >= 0 && source_u64(source, slab + (uint64_t)ops->opslab_freed, &freed))
 		perl_claim_as(perl, freed, "op data", "free list");
@@ -342,7 +364,9 @@ void code_walk(struct perl *perl, const struct sv *code)
 void code_report(struct perl *perl)
 {
 	if (perl->ops && perl->ops->corrupt)
-		target_damaged(perl->target, "perl %s: %" PRIu32 " op slabs are corrupt, or were being changed, the first at 0x%" PRIx64,
+		target_damaged(perl->target,
+			       "perl %s: %" PRIu32
+			       " op slabs are corrupt, or were being changed, the first at 0x%" PRIx64,
 			       perl->full_version, perl->ops->corrupt, perl->ops->corrupt_at);
 }
 

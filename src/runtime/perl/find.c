@@ -12,6 +12,7 @@
 #include "runtime/perl/internal.h"
 
 #define MOST_INTERPRETERS 4096u
+#define MOST_REFUSED 64u    /* candidates that look like an interpreter and are none */
 #define MALLOC_ROUNDING 40u /* a chunk's data can be that much larger than what was asked for */
 
 uint64_t perl_variable(struct perl *perl, const char *name)
@@ -69,8 +70,8 @@ static void read_version(struct perl *perl, char version[24])
 	version[0] = '\0';
 	if (!sv_at(perl, perl_pointer(perl, "patchlevel"), &sv))
 		return;
-	if (sv.flags & perl->bits->rok && (!sv_at(perl, sv.u, &hash) || !sv_is(&hash, SV_HASH) ||
-					   !hash_value(perl, &hash, "original", &sv)))
+	if (sv.flags & perl->bits->rok &&
+	    (!sv_at(perl, sv.u, &hash) || !sv_is(&hash, SV_HASH) || !hash_value(perl, &hash, "original", &sv)))
 		return;
 	if (sv_string(perl, &sv, text, sizeof(text)) && text[0] == 'v' && isdigit((unsigned char)text[1]))
 		memmove(version, text + 1, strlen(text));
@@ -89,7 +90,7 @@ static bool is_of_series(const char *version, const char *series)
 enum verdict {
 	NO_PERL,
 	OTHER_VERSION, /* it says a version that the layout is not of */
-	OTHER_COUNT, /* it is one, but its heads are not as many as it says */
+	OTHER_COUNT,   /* it is one, but its heads are not as many as it says */
 	IS_PERL,
 };
 
@@ -105,6 +106,7 @@ static enum verdict try_layout(struct perl *perl, const struct perl_facts *facts
 	char version[24], name[8];
 
 	perl->layout = facts->layout;
+	perl->facts = facts;
 	perl->o = &facts->o;
 	perl->bits = &facts->bits;
 	perl->bodies = facts->bodies;
@@ -114,12 +116,13 @@ static enum verdict try_layout(struct perl *perl, const struct perl_facts *facts
 	perl->sv_count = perl_pointer(perl, "sv_count");
 	if (!perl->sv_count || perl->sv_count > perl->target->source->os_virtual / HEAD_SIZE)
 		return NO_PERL;
+	perl->strtab = perl_pointer(perl, "strtab");
 	read_version(perl, version);
 	if (version[0] && !is_of_series(version, perl->version)) {
 		snprintf(perl->full_version, sizeof(perl->full_version), "%s", version);
 		return OTHER_VERSION;
 	}
-	if (must_say != (version[0] != '\0') || !sv_at(perl, perl_pointer(perl, "strtab"), &stash) || !sv_is(&stash, SV_HASH))
+	if (must_say != (version[0] != '\0') || !sv_at(perl, perl->strtab, &stash) || !sv_is(&stash, SV_HASH))
 		return NO_PERL;
 	if (sv_at(perl, perl_pointer(perl, "defstash"), &stash) &&
 	    (!sv_is(&stash, SV_HASH) ||
@@ -131,7 +134,8 @@ static enum verdict try_layout(struct perl *perl, const struct perl_facts *facts
 	return counts_agree(perl) ? IS_PERL : OTHER_COUNT;
 }
 
-static struct perl *perl_create(struct target *target, const struct image *image, uint64_t address)
+static struct perl *perl_create(struct target *target, const struct image *image, uint64_t address,
+				struct hashmap *taken)
 {
 	struct perl *perl = calloc(1, sizeof(*perl));
 
@@ -140,13 +144,15 @@ static struct perl *perl_create(struct target *target, const struct image *image
 	perl->target = target;
 	perl->image = image;
 	perl->address = address;
+	perl->taken = taken;
+	perl->patience = target->source->os_virtual / 8;
 	return perl;
 }
 
 /* Whether an interpreter of a layout fills a block with that many bytes of data. */
-static bool is_size(const struct layout *layout, uint64_t room)
+static bool is_size(const struct perl_facts *facts, uint64_t room)
 {
-	uint32_t size = layout_size(layout, "interpreter");
+	uint32_t size = facts->interpreter_size;
 
 	return size && size <= room && size + MALLOC_ROUNDING > room;
 }
@@ -160,7 +166,7 @@ static enum verdict try_layouts(struct perl_state *state, struct perl *perl, uin
 		const struct layout *layout = &state->facts.items[i]->layout;
 		enum verdict verdict;
 
-		if (strcmp(layout->facts[0].flavour, flavour) != 0 || (room && !is_size(layout, room)))
+		if (strcmp(layout->facts[0].flavour, flavour) != 0 || (room && !is_size(state->facts.items[i], room)))
 			continue;
 		verdict = try_layout(perl, state->facts.items[i], must_say);
 		if (verdict >= OTHER_COUNT)
@@ -170,12 +176,12 @@ static enum verdict try_layouts(struct perl_state *state, struct perl *perl, uin
 	return worst;
 }
 
-/* Tries the layouts on a candidate; adds it when one of them agrees. Where no layout finds a version, perl may only just
- * have started. */
+/* Tries the layouts on a candidate; adds it when one of them agrees. Where no layout finds a version, perl may only
+ * just have started. */
 static struct fh_error *try_candidate(struct perl_state *state, const struct image *image, uint64_t address,
 				      uint64_t room, const char *flavour)
 {
-	struct perl *perl = perl_create(state->target, image, address);
+	struct perl *perl = perl_create(state->target, image, address, &state->taken);
 	enum verdict verdict;
 
 	if (!perl)
@@ -185,16 +191,18 @@ static struct fh_error *try_candidate(struct perl_state *state, const struct ima
 		verdict = try_layouts(state, perl, room, flavour, false);
 	if (verdict == OTHER_VERSION)
 		snprintf(state->other_version, sizeof(state->other_version), "%s", perl->full_version);
-	if (verdict == OTHER_COUNT)
+	if (verdict == OTHER_COUNT && !state->refused++)
 		target_damaged(state->target,
 			       "perl %s at 0x%" PRIx64 ": it says %" PRIu64 " values and has %" PRIu64
 			       "; it is corrupt, or was being changed, and is not looked into",
 			       perl->full_version, address, perl->sv_count, perl->live);
 	perl->number = (uint32_t)state->list.len;
+	for (size_t i = 0; verdict == IS_PERL && i < perl->arenas.len; i++)
+		if (!hashmap_put(&state->taken, perl->arenas.items[i].start, 1))
+			return perl_destroy(perl), error_no_memory();
 	if (verdict == IS_PERL && vec_push(&state->list, perl))
 		return NULL;
-	vec_free(&perl->arenas);
-	free(perl);
+	perl_destroy(perl);
 	return verdict == IS_PERL ? error_no_memory() : NULL;
 }
 
@@ -219,7 +227,7 @@ static struct fh_error *load_layouts(struct perl_state *state)
 static bool may_be_size(const struct perl_state *state, uint64_t room)
 {
 	for (size_t i = 0; i < state->facts.len; i++)
-		if (is_size(&state->facts.items[i]->layout, room))
+		if (is_size(state->facts.items[i], room))
 			return true;
 	return false;
 }
@@ -230,7 +238,8 @@ static struct fh_error *search_blocks(struct perl_state *state, const struct ima
 	struct ledger_cursor cursor = { 0 };
 	struct block block;
 
-	while (ledger_next(ledger, &cursor, &block) && state->list.len < MOST_INTERPRETERS) {
+	while (ledger_next(ledger, &cursor, &block) && state->list.len < MOST_INTERPRETERS &&
+	       state->refused < MOST_REFUSED) {
 		const struct category *c = ledger_category_of(ledger, block.category);
 		uint64_t data = block.start + c->head, room = block.end + 8 - data;
 
@@ -238,6 +247,20 @@ static struct fh_error *search_blocks(struct perl_state *state, const struct ima
 			TRY(try_candidate(state, image, data, room, flavour));
 	}
 	return NULL;
+}
+
+/* The one that runs now or ran last, by a symbol; the others, and it too if need be, among the blocks of malloc. */
+static struct fh_error *find_several(struct perl_state *state, const struct image *image)
+{
+	struct images *images = state->target->images;
+	uint64_t address, current;
+	const char *flavour = image_symbol(images, (struct image *)image, "PL_thr_key", &address, NULL) ? "threaded"
+												       : "multiplicity";
+
+	if (image_symbol(images, (struct image *)image, "PL_curinterp", &address, NULL) &&
+	    source_u64(state->target->source, address, &current) && current)
+		TRY(try_candidate(state, image, current, 0, flavour));
+	return search_blocks(state, image, flavour);
 }
 
 struct fh_error *perl_find(struct perl_state *state)
@@ -249,19 +272,20 @@ struct fh_error *perl_find(struct perl_state *state)
 	if (!image)
 		return NULL;
 	TRY(load_layouts(state));
-	/* perl has its variables as symbols unless it was built for several interpreters, and this one with threads only. */
+	/* perl has its variables as symbols unless it was built for several interpreters, and PL_thr_key with threads only. */
 	if (image_symbol(images, (struct image *)image, "PL_sv_arenaroot", &address, NULL))
 		TRY(try_candidate(state, image, 0, 0, "unthreaded"));
 	else
-		TRY(search_blocks(state, image, image_symbol(images, (struct image *)image, "PL_thr_key", &address, NULL) ?
-							"threaded" : "multiplicity"));
+		TRY(find_several(state, image));
 	if (!state->list.len && state->other_version[0])
 		source_warn(state->target->source,
-			    "%s is perl %s, a version that is not known: its memory is shown as blocks of malloc", image->path,
-			    state->other_version);
+			    "%s is perl %s, a version that is not known: its memory is shown as blocks of malloc",
+			    image->path, state->other_version);
 	else if (!state->list.len && !state->target->damaged)
-		source_warn(state->target->source,
-			    "%s is perl, of a version that is not known, or it has not started yet: its memory is shown as "
-			    "blocks of malloc", image->path);
+		source_warn(
+			state->target->source,
+			"%s is perl, of a version that is not known, or it has not started yet: its memory is shown as "
+			"blocks of malloc",
+			image->path);
 	return NULL;
 }

@@ -40,10 +40,10 @@ enum sv_kind {
 /* How the body of a type of SV lies in memory. */
 struct sv_body {
 	enum sv_kind kind;
-	uint32_t size;	 /* bytes that are allocated; 0: the value is in the head */
+	uint32_t size;   /* bytes that are allocated; 0: the value is in the head */
 	uint32_t offset; /* of the first allocated byte from sv_any */
-	bool pv;	 /* sv_u is a string's address, unless the value is a reference */
-	bool magic;	 /* it starts with a stash and a chain of magic */
+	bool pv;         /* sv_u is a string's address, unless the value is a reference */
+	bool magic;      /* it starts with a stash and a chain of magic */
 	bool known;
 };
 
@@ -58,12 +58,14 @@ struct perl_offsets {
 	int he_next, he_hek, he_val, hek_len, hek_key, shared_hek;
 	int mg_next, mg_virtual, mg_type, mg_flags, mg_len, mg_obj, mg_ptr;
 	int cop_line, cop_file;
+	int xiv_iv, padnames_alloc, padnames_fill, padlist_pads, padlist_max, regexp_program;
 	uint32_t he_size, aux_size, hash_with_aux_size, gp_size, magic_size;
 };
 
 struct sv_bits {
-	uint32_t object, rok, pok, iok, ook, cow, hasaux, sharekeys, protect, readonly, temp, padtmp, magical, weakref, utf8,
-		freed_body;
+	uint32_t object, rok, pok, iok, ook, cow, hasaux, sharekeys, protect, readonly, temp, padtmp, magical, weakref,
+		utf8, freed_body;
+	uint32_t nok, p_iok, p_nok, p_pok, is_uv, array_real, has_gp, mg_refcounted, cv_cvgv_rc, pn_outer, pn_our;
 	uint32_t cv_xsub, cv_named, cv_anon, cv_const, cv_slabbed, cv_clone, cv_weakoutside, cv_nodebug;
 };
 
@@ -83,8 +85,8 @@ struct sv_arena {
 /* One chunk of bodies of one type. */
 struct body_arena {
 	uint64_t start;
-	uint32_t n, size;     /* bodies, and bytes of each */
-	uint32_t first;	      /* of its bodies in marks */
+	uint32_t n, size; /* bodies, and bytes of each */
+	uint32_t first;   /* of its bodies in marks */
 	enum sv_kind kind;
 	bool entries; /* of hash entries: root 0 */
 };
@@ -98,6 +100,7 @@ enum part {
 	PART_ITEMS,
 	PART_ITEMS_SLACK,
 	PART_BUCKETS,
+	PART_AUX,
 	PART_ENTRY,
 	PARTS
 };
@@ -120,41 +123,49 @@ struct lead {
 	const char *kind, *detail; /* of what it leads to */
 };
 
+/* A layout as numbers that are quick to get at. */
+struct perl_facts {
+	struct layout layout;
+	struct perl_offsets o;
+	struct layout regexp, io;  /* the fields of their bodies */
+	uint32_t interpreter_size; /* 0: its variables are symbols */
+	struct sv_bits bits;
+	struct sv_body bodies[SVT_MOST];
+};
+
 /* One interpreter. */
 struct perl {
 	struct target *target;
 	const struct image *image; /* that holds its code */
 	struct layout layout;
+	const struct perl_facts *facts;
 	const struct perl_offsets *o;
 	const struct sv_bits *bits;
-	const struct sv_body *bodies; /* SVT_MOST of them, by type number */
-	const char *version;	      /* of the layout: "5.36" */
-	const char *flavour;	      /* "threaded", "unthreaded" */
-	char full_version[24];	      /* "5.36.0", as it says itself; or that of the layout */
-	uint64_t address;	      /* of struct interpreter; 0: its variables are symbols of the image */
-	uint32_t number;	      /* in the target, from 0 */
-	uint64_t sv_count;	      /* what it says */
-	uint64_t live;		      /* what was found */
-	VEC(struct sv_arena) arenas; /* ascending once they are counted */
+	const struct sv_body *bodies;       /* SVT_MOST of them, by type number */
+	const char *version;                /* of the layout: "5.36" */
+	const char *flavour;                /* "threaded", "unthreaded" */
+	char full_version[24];              /* "5.36.0", as it says itself; or that of the layout */
+	uint64_t address;                   /* of struct interpreter; 0: its variables are symbols of the image */
+	uint32_t number;                    /* in the target, from 0 */
+	uint64_t strtab;                    /* address of the hash of shared keys */
+	uint64_t sv_count;                  /* what it says */
+	uint64_t live;                      /* what was found */
+	struct hashmap *taken;              /* chunks of heads of other interpreters, which can't be its own */
+	uint64_t patience;                  /* see perl_patience() */
+	VEC(struct sv_arena) arenas;        /* ascending once they are counted */
 	VEC(struct body_arena) body_arenas; /* ascending */
-	VEC(category_id) marks;		    /* of every body; 0: free */
+	VEC(category_id) marks;             /* of every body; 0: free */
 	VEC(struct split) splits;
 	VEC(struct lead) leads;
-	struct hashmap stashes;	   /* address of a package's hash -> index in owners */
-	VEC(struct owner) owners;  /* the first SV_KINDS are those of unblessed values */
-	struct hashmap slabs;	   /* op slabs that were seen */
-	struct hashmap heads;	   /* address of a sub -> its category */
-	struct ops *ops;	   /* of code.c; NULL: this version's ops are not known */
+	struct hashmap stashes;   /* address of a package's hash -> index in owners */
+	VEC(struct owner) owners; /* the first SV_KINDS are those of unblessed values */
+	struct hashmap slabs;     /* op slabs that were seen */
+	struct hashmap heads;     /* address of a sub -> its category */
+	struct ops *ops;          /* of code.c; NULL: this version's ops are not known */
 };
 
 /* layout.c: resolves a layout; false when it lacks what this program needs. The result lasts as long as the
  * process and is shared by all interpreters with it. */
-struct perl_facts {
-	struct layout layout;
-	struct perl_offsets o;
-	struct sv_bits bits;
-	struct sv_body bodies[SVT_MOST];
-};
 bool perl_resolve(const struct layout *layout, struct perl_facts *ret);
 /* A number that the layout has as a constant ("SVt_PVHV"); `otherwise` when it hasn't. */
 uint32_t perl_constant(const struct layout *layout, const char *name, uint32_t otherwise);
@@ -166,8 +177,12 @@ struct perl_state {
 	perl_list list;
 	VEC(struct perl_facts *) facts;
 	char other_version[24]; /* of an interpreter that no layout is for */
+	struct hashmap taken;   /* see struct perl */
+	struct refs_index *refs_index; /* of refs.c; NULL: no reference was asked for yet */
+	uint32_t refused;       /* candidates whose counts don't agree */
 };
 struct fh_error *perl_find(struct perl_state *state);
+void perl_destroy(struct perl *perl);
 
 /* The address of one of an interpreter's variables, by its name without PL_ ("defstash"); 0 when it has none. */
 uint64_t perl_variable(struct perl *perl, const char *name);
@@ -219,6 +234,8 @@ static inline bool sv_is(const struct sv *sv, enum sv_kind kind)
 }
 /* The string of a value, NUL-terminated, cut to size - 1; false when it has none. */
 bool sv_string(struct perl *perl, const struct sv *sv, char *buffer, size_t size);
+/* Where the buffer of a string begins, which the string need not. */
+uint64_t sv_string_start(struct perl *perl, const struct sv *sv);
 
 /* names.c */
 /* A hash key by the address of its HEK. */
@@ -229,6 +246,10 @@ bool package_name(struct perl *perl, uint64_t stash, char *buffer, size_t size);
 bool code_name(struct perl *perl, const struct sv *code, char *buffer, size_t size);
 /* The index in owners for a value: that of its package, or of its kind. */
 uint32_t owner_of(struct perl *perl, const struct sv *sv);
+
+/* One more step of a walk over data that may lie: there are no more of them than words in the target. False, after a
+ * warning, when they are used up. */
+bool perl_patience(struct perl *perl);
 
 /* claims.c */
 const char *sv_kind_name(enum sv_kind kind);
@@ -246,7 +267,8 @@ bool perl_claim_used(struct perl *perl, uint64_t data, uint64_t used, category_i
 
 /* Lets perl_follow_leads() name what the words of [data, end) point to, and what is behind that, `depth` steps in all:
  * memory of C code, of which nobody knows the structure. */
-void perl_claim_reached(struct perl *perl, uint64_t data, uint64_t end, uint32_t depth, const char *kind, const char *detail);
+void perl_claim_reached(struct perl *perl, uint64_t data, uint64_t end, uint32_t depth, const char *kind,
+			const char *detail);
 /* Names a block and what is reached from it. */
 bool perl_claim_with(struct perl *perl, uint64_t data, uint32_t depth, const char *kind, const char *detail);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the interpreter itself owns: its stacks, its handles' buffers, its parser, regexps' programs. */
+#include <elf.h>
+
 #include "runtime/perl/internal.h"
 
 #define MOST_STACKS 1048576u
@@ -8,15 +10,14 @@
 #define HANDLES 64u /* in a table of handles: PERLIO_TABLE_SIZE in perlio.c */
 
 /* Names what the pointers in a struct point to, `depth` steps far; the detail is the field's name. */
-static void claim_fields(struct perl *perl, uint64_t at, const char *structure, const char *kind, uint32_t depth)
+static void claim_fields(struct perl *perl, uint64_t at, struct layout fields, const char *kind, uint32_t depth)
 {
-	const struct layout *layout = &perl->layout;
 	uint64_t word;
 
-	for (size_t i = 0; i < layout->len; i++) {
-		const struct layout_fact *fact = &layout->facts[i];
+	for (size_t i = 0; i < fields.len; i++) {
+		const struct layout_fact *fact = &fields.facts[i];
 
-		if (strcmp(fact->structure, structure) != 0 || strcmp(fact->field, "sizeof") == 0)
+		if (strcmp(fact->field, "sizeof") == 0)
 			continue;
 		for (uint32_t n = 0; n + 8 <= fact->size; n += 8) /* arrays have several */
 			if (source_u64(perl->target->source, at + fact->offset + n, &word) && word >= PAGE)
@@ -29,12 +30,15 @@ static void claim_fields(struct perl *perl, uint64_t at, const char *structure, 
 static void walk_stacks(struct perl *perl)
 {
 	static const char *const stacks[][2] = {
-		{ "markstack", "marks" },	{ "scopestack", "scopes" }, { "savestack", "saved values" },
+		{ "markstack", "marks" },
+		{ "scopestack", "scopes" },
+		{ "savestack", "saved values" },
 		{ "tmps_stack", "temporaries" },
 	};
 	int cxstack = layout_offset(&perl->layout, "stackinfo", "si_cxstack");
 	int stack = layout_offset(&perl->layout, "stackinfo", "si_stack");
-	int prev = layout_offset(&perl->layout, "stackinfo", "si_prev"), next = layout_offset(&perl->layout, "stackinfo", "si_next");
+	int prev = layout_offset(&perl->layout, "stackinfo", "si_prev"),
+	    next = layout_offset(&perl->layout, "stackinfo", "si_next");
 	uint64_t at = perl_pointer(perl, "curstackinfo"), word;
 	struct sv sv;
 
@@ -42,7 +46,8 @@ static void walk_stacks(struct perl *perl)
 		perl_claim_as(perl, perl_pointer(perl, stacks[i][0]), "stack", stacks[i][1]);
 	if (cxstack < 0 || stack < 0 || prev < 0 || next < 0)
 		return;
-	for (uint32_t n = 0; n < MOST_STACKS && source_u64(perl->target->source, at + (uint64_t)prev, &word) && word; n++)
+	for (uint32_t n = 0; n < MOST_STACKS && source_u64(perl->target->source, at + (uint64_t)prev, &word) && word;
+	     n++)
 		at = word; /* the oldest */
 	for (uint32_t n = 0; at && n < MOST_STACKS && perl_claim_as(perl, at, "stack", "stack info"); n++) {
 		if (source_u64(perl->target->source, at + (uint64_t)cxstack, &word))
@@ -96,16 +101,15 @@ static void walk_handles(struct perl *perl)
 
 void io_walk(struct perl *perl, const struct sv *io)
 {
-	claim_fields(perl, io->any, "xpvio", "handle", 1);
+	claim_fields(perl, io->any, perl->facts->io, "handle", 1);
 }
 
 /* ---- regexps ---------------------------------------------------------------------------- */
 
 void regexp_walk(struct perl *perl, const struct sv *regexp)
 {
-	perl_claim_with(perl, sv_word(perl, regexp, layout_offset(&perl->layout, "regexp", "pprivate")), 4, "regexp data",
-			"program");
-	claim_fields(perl, regexp->any, "regexp", "regexp data", 1);
+	perl_claim_with(perl, sv_word(perl, regexp, perl->o->regexp_program), 4, "regexp data", "program");
+	claim_fields(perl, regexp->any, perl->facts->regexp, "regexp data", 1);
 }
 
 /* ---- all ------------------------------------------------------------------------------------ */
@@ -120,14 +124,21 @@ void interpreter_walk(struct perl *perl)
 	walk_stacks(perl);
 	walk_handles(perl);
 	if (parser && perl_claim_as(perl, parser, "parser", ""))
-		claim_fields(perl, parser, "yy_parser", "parser", 2);
+		claim_fields(perl, parser, layout_structure(&perl->layout, "yy_parser"), "parser", 2);
 	code_walk_ops(perl, main);
 	code_walk_ops(perl, perl_pointer(perl, "eval_root"));
 }
 
-/* Whatever else it points to and nobody has named. */
+/* Whatever else it points to and nobody has named: its variables, and what perl has one of in a process. */
 void interpreter_walk_rest(struct perl *perl)
 {
+	const struct image *image = perl->image;
+
+	for (size_t i = 0; i < image->segments.len; i++)
+		if (image->segments.items[i].flags & PF_W)
+			perl_claim_reached(perl, image->segments.items[i].start, image->segments.items[i].end, 2,
+					   "interpreter data", "");
 	if (perl->address)
-		claim_fields(perl, perl->address, "interpreter", "interpreter data", 2);
+		claim_fields(perl, perl->address, layout_structure(&perl->layout, "interpreter"), "interpreter data",
+			     2);
 }

@@ -8,7 +8,10 @@ struct wanted_offset {
 	bool needed;
 };
 
-#define WANT(member, structure, field, needed) { offsetof(struct perl_offsets, member), structure, field, needed }
+#define WANT(member, structure, field, needed)                                                                         \
+	{                                                                                                              \
+		offsetof(struct perl_offsets, member), structure, field, needed                                        \
+	}
 
 static const struct wanted_offset wanted_offsets[] = {
 	WANT(xmg_stash, "xpvmg", "xmg_stash", true),
@@ -59,6 +62,12 @@ static const struct wanted_offset wanted_offsets[] = {
 	WANT(mg_ptr, "magic", "mg_ptr", true),
 	WANT(cop_line, "cop", "cop_line", true),
 	WANT(cop_file, "cop", "cop_file", false),
+	WANT(xiv_iv, "xpvmg", "xiv_u", true),
+	WANT(padnames_alloc, "padnamelist", "xpadnl_alloc", true),
+	WANT(padnames_fill, "padnamelist", "xpadnl_fill", true),
+	WANT(padlist_pads, "padlist", "xpadl_arr", true),
+	WANT(padlist_max, "padlist", "xpadl_max", true),
+	WANT(regexp_program, "regexp", "pprivate", false),
 };
 
 static const struct {
@@ -66,22 +75,14 @@ static const struct {
 	enum sv_kind kind;
 	bool pv, magic;
 } types[] = {
-	{ "SVt_NULL", SV_SCALAR, false, false },
-	{ "SVt_IV", SV_SCALAR, false, false },
-	{ "SVt_NV", SV_SCALAR, false, false },
-	{ "SVt_PV", SV_SCALAR, true, false },
-	{ "SVt_INVLIST", SV_INVLIST, true, false },
-	{ "SVt_PVIV", SV_SCALAR, true, false },
-	{ "SVt_PVNV", SV_SCALAR, true, false },
-	{ "SVt_PVMG", SV_SCALAR, true, true },
-	{ "SVt_REGEXP", SV_REGEXP, true, true },
-	{ "SVt_PVGV", SV_GLOB, false, true },
-	{ "SVt_PVLV", SV_LVALUE, true, true },
-	{ "SVt_PVAV", SV_ARRAY, false, true },
-	{ "SVt_PVHV", SV_HASH, false, true },
-	{ "SVt_PVCV", SV_CODE, true, true },
-	{ "SVt_PVFM", SV_FORMAT, true, true },
-	{ "SVt_PVIO", SV_IO, false, true },
+	{ "SVt_NULL", SV_SCALAR, false, false },    { "SVt_IV", SV_SCALAR, false, false },
+	{ "SVt_NV", SV_SCALAR, false, false },      { "SVt_PV", SV_SCALAR, true, false },
+	{ "SVt_INVLIST", SV_INVLIST, true, false }, { "SVt_PVIV", SV_SCALAR, true, false },
+	{ "SVt_PVNV", SV_SCALAR, true, false },     { "SVt_PVMG", SV_SCALAR, true, true },
+	{ "SVt_REGEXP", SV_REGEXP, true, true },    { "SVt_PVGV", SV_GLOB, false, true },
+	{ "SVt_PVLV", SV_LVALUE, true, true },      { "SVt_PVAV", SV_ARRAY, false, true },
+	{ "SVt_PVHV", SV_HASH, false, true },       { "SVt_PVCV", SV_CODE, true, true },
+	{ "SVt_PVFM", SV_FORMAT, true, true },      { "SVt_PVIO", SV_IO, false, true },
 	{ "SVt_PVOBJ", SV_OBJECT, false, true },
 };
 
@@ -100,8 +101,9 @@ static void resolve_bodies(const struct layout *layout, struct perl_facts *facts
 
 		if (number >= SVT_MOST)
 			continue;
-		facts->bodies[number] = (struct sv_body){ .kind = types[i].kind, .pv = types[i].pv,
-							  .magic = types[i].magic, .known = true };
+		facts->bodies[number] = (struct sv_body){
+			.kind = types[i].kind, .pv = types[i].pv, .magic = types[i].magic, .known = true
+		};
 		if (body) {
 			facts->bodies[number].size = body->size;
 			facts->bodies[number].offset = body->offset;
@@ -115,14 +117,38 @@ static void resolve_bits(const struct layout *layout, struct sv_bits *bits)
 		uint32_t *place;
 		const char *name;
 	} wanted[] = {
-		{ &bits->object, "SVs_OBJECT" },     { &bits->rok, "SVf_ROK" },		  { &bits->pok, "SVf_POK" },
-		{ &bits->iok, "SVf_IOK" },	     { &bits->ook, "SVf_OOK" },		  { &bits->cow, "SVf_IsCOW" },
-		{ &bits->hasaux, "SVphv_HASAUX" },   { &bits->sharekeys, "SVphv_SHAREKEYS" },
-		{ &bits->protect, "SVf_PROTECT" },   { &bits->readonly, "SVf_READONLY" }, { &bits->temp, "SVs_TEMP" },
-		{ &bits->padtmp, "SVs_PADTMP" },     { &bits->utf8, "SVf_UTF8" },	  { &bits->weakref, "SVprv_WEAKREF" },
-		{ &bits->cv_xsub, "CVf_ISXSUB" },    { &bits->cv_named, "CVf_NAMED" },	  { &bits->cv_anon, "CVf_ANON" },
-		{ &bits->cv_const, "CVf_CONST" },    { &bits->cv_slabbed, "CVf_SLABBED" }, { &bits->cv_clone, "CVf_CLONE" },
+		{ &bits->object, "SVs_OBJECT" },
+		{ &bits->rok, "SVf_ROK" },
+		{ &bits->pok, "SVf_POK" },
+		{ &bits->iok, "SVf_IOK" },
+		{ &bits->ook, "SVf_OOK" },
+		{ &bits->cow, "SVf_IsCOW" },
+		{ &bits->hasaux, "SVphv_HASAUX" },
+		{ &bits->sharekeys, "SVphv_SHAREKEYS" },
+		{ &bits->protect, "SVf_PROTECT" },
+		{ &bits->readonly, "SVf_READONLY" },
+		{ &bits->temp, "SVs_TEMP" },
+		{ &bits->padtmp, "SVs_PADTMP" },
+		{ &bits->utf8, "SVf_UTF8" },
+		{ &bits->weakref, "SVprv_WEAKREF" },
+		{ &bits->cv_xsub, "CVf_ISXSUB" },
+		{ &bits->cv_named, "CVf_NAMED" },
+		{ &bits->cv_anon, "CVf_ANON" },
+		{ &bits->cv_const, "CVf_CONST" },
+		{ &bits->cv_slabbed, "CVf_SLABBED" },
+		{ &bits->cv_clone, "CVf_CLONE" },
 		{ &bits->cv_weakoutside, "CVf_WEAKOUTSIDE" },
+		{ &bits->cv_cvgv_rc, "CVf_CVGV_RC" },
+		{ &bits->nok, "SVf_NOK" },
+		{ &bits->p_iok, "SVp_IOK" },
+		{ &bits->p_nok, "SVp_NOK" },
+		{ &bits->p_pok, "SVp_POK" },
+		{ &bits->is_uv, "SVf_IVisUV" },
+		{ &bits->array_real, "SVpav_REAL" },
+		{ &bits->has_gp, "SVpgv_GP" },
+		{ &bits->mg_refcounted, "MGf_REFCOUNTED" },
+		{ &bits->pn_outer, "PADNAMEf_OUTER" },
+		{ &bits->pn_our, "PADNAMEf_OUR" },
 	};
 
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++)
@@ -149,7 +175,11 @@ bool perl_resolve(const struct layout *layout, struct perl_facts *ret)
 	ret->o.hash_with_aux_size = layout_size(layout, "xpvhv_with_aux");
 	ret->o.gp_size = layout_size(layout, "gp");
 	ret->o.magic_size = layout_size(layout, "magic");
+	ret->interpreter_size = layout_size(layout, "interpreter");
+	ret->regexp = layout_structure(layout, "regexp");
+	ret->io = layout_structure(layout, "xpvio");
 	resolve_bodies(layout, ret);
 	resolve_bits(layout, &ret->bits);
-	return ret->o.he_size && ret->o.gp_size && ret->o.magic_size && ret->bits.object && ret->bits.rok && ret->bits.pok;
+	return ret->o.he_size && ret->o.gp_size && ret->o.magic_size && ret->bits.object && ret->bits.rok &&
+	       ret->bits.pok;
 }

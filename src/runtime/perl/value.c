@@ -14,8 +14,9 @@ static const char *flags_text(struct perl *perl, const struct sv *sv)
 		uint32_t bit;
 		const char *word;
 	} words[] = {
-		{ b->temp, "temp" },	       { b->padtmp, "padtmp" }, { b->readonly, "readonly" }, { b->protect, "protected" },
-		{ b->magical, "magical" },     { b->object, "object" }, { b->rok, "reference" },	   { b->cow, "cow" },
+		{ b->temp, "temp" },         { b->padtmp, "padtmp" },   { b->readonly, "readonly" },
+		{ b->protect, "protected" }, { b->magical, "magical" }, { b->object, "object" },
+		{ b->rok, "reference" },     { b->cow, "cow" },
 	};
 	char text[128];
 	size_t len = 0;
@@ -48,7 +49,8 @@ static const char *magic_text(struct perl *perl, const struct sv *sv)
 		    !source_read(source, at + (uint64_t)perl->o->mg_type, &type, 1) ||
 		    !source_u64(source, at + (uint64_t)perl->o->mg_next, &at))
 			break;
-		len += (size_t)snprintf(text + len, sizeof(text) - len, type > ' ' && type < 0x7f ? "%c" : "\\%o", type);
+		len += (size_t)snprintf(text + len, sizeof(text) - len, type > ' ' && type < 0x7f ? "%c" : "\\%o",
+					type);
 	}
 	return len ? strings_add(source->strings, text) : NULL;
 }

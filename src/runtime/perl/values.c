@@ -4,26 +4,11 @@
 
 #include "runtime/perl/internal.h"
 
-#define MOST_LINKS 65536u	       /* of a chain: entries of a bucket, magic of a value */
+#define MOST_LINKS 65536u /* of a chain: entries of a bucket, magic of a value */
 #define MOST_BUCKETS (UINT64_C(1) << 32)
 #define HEK_IN_SV UINT32_C(0xfffffffe) /* hek_len is HEf_SVKEY: the key is a value */
 
 /* ---- strings ------------------------------------------------------------------ */
-
-/* A string whose head was chopped off keeps how much that was just before what is left (SvOOK_offset in sv.h). */
-static uint64_t string_start(struct perl *perl, const struct sv *sv)
-{
-	struct source *source = perl->target->source;
-	uint64_t delta = 0;
-	uint8_t byte = 0;
-
-	if (!(sv->flags & perl->bits->ook) || !source_read(source, sv->u - 1, &byte, 1))
-		return sv->u;
-	delta = byte;
-	if (!byte && (!source_u64(source, sv->u - 9, &delta) || delta > sv->u))
-		return sv->u;
-	return sv->u - delta;
-}
 
 static void walk_string(struct perl *perl, const struct sv *sv, uint32_t owner)
 {
@@ -34,13 +19,13 @@ static void walk_string(struct perl *perl, const struct sv *sv, uint32_t owner)
 	len = sv_word(perl, sv, perl->o->xpv_len);
 	if (!sv_is(sv, SV_REGEXP) && !len)
 		return; /* somebody else's: a shared hash key, or static */
-	start = string_start(perl, sv);
+	start = sv_string_start(perl, sv);
 	used = sv->u - start + sv_word(perl, sv, perl->o->xpv_cur) + 1;
 	if (sv->flags & perl->bits->cow) /* the last byte counts who shares it */
 		perl_claim(perl, start, perl_owner_category(perl, owner, PART_STRING), NULL);
 	else
 		perl_claim_used(perl, start, used, perl_owner_category(perl, owner, PART_STRING),
-			   perl_owner_category(perl, owner, PART_STRING_SLACK));
+				perl_owner_category(perl, owner, PART_STRING_SLACK));
 }
 
 /* ---- arrays and hashes ------------------------------------------------------------ */
@@ -54,7 +39,7 @@ static void walk_array(struct perl *perl, const struct sv *sv, uint32_t owner)
 	if (!start || fill < -1 || fill > INT64_C(1) << 40 || sv->u < start)
 		return;
 	perl_claim_used(perl, start, used + 8 * (uint64_t)(fill + 1), perl_owner_category(perl, owner, PART_ITEMS),
-		   perl_owner_category(perl, owner, PART_ITEMS_SLACK));
+			perl_owner_category(perl, owner, PART_ITEMS_SLACK));
 }
 
 static void walk_key(struct perl *perl, uint64_t hek)
@@ -66,9 +51,10 @@ static void walk_key(struct perl *perl, uint64_t hek)
 	perl_claim_as(perl, hek, "hash key", len == HEK_IN_SV ? "a value" : "not shared");
 }
 
-static void walk_bucket(struct perl *perl, uint64_t he, bool shared_table, bool own_keys, category_id entry, category_id key)
+static void walk_bucket(struct perl *perl, uint64_t he, bool shared_table, bool own_keys, category_id entry,
+			category_id key)
 {
-	for (uint32_t n = 0; he && n < MOST_LINKS; n++) {
+	for (uint32_t n = 0; he && n < MOST_LINKS && perl_patience(perl); n++) {
 		uint8_t scratch[24];
 		uint64_t words[3];
 		const void *p = source_get(perl->target->source, he, sizeof(words), scratch);
@@ -101,19 +87,23 @@ static void walk_package(struct perl *perl, uint64_t aux)
 static void walk_hash(struct perl *perl, const struct sv *sv, uint32_t owner)
 {
 	struct source *source = perl->target->source;
-	bool shared_table = sv->address == perl_pointer(perl, "strtab");
+	bool shared_table = sv->address == perl->strtab;
 	bool own_keys = !shared_table && !(sv->flags & perl->bits->sharekeys);
 	category_id entry = perl_owner_category(perl, owner, PART_ENTRY);
-	category_id key = perl_category(perl, "perl", "hash key", "shared", FH_LIVE);
+	category_id key = perl_category(perl, "perl", "hash key", "shared", FH_LIVE), buckets;
 	uint64_t max = sv_word(perl, sv, perl->o->xhv_max), aux = sv_hash_aux(perl, sv), he;
 
 	if (aux)
 		walk_package(perl, aux);
 	if (!sv->u || max >= MOST_BUCKETS)
 		return;
-	perl_claim(perl, sv->u, shared_table ? perl_category(perl, "perl", "hash buckets", "shared keys", FH_LIVE) :
-					  perl_owner_category(perl, owner, PART_BUCKETS), NULL);
-	for (uint64_t i = 0; i <= max; i++) {
+	buckets = shared_table ? perl_category(perl, "perl", "hash buckets", "shared keys", FH_LIVE)
+			       : perl_owner_category(perl, owner, PART_BUCKETS);
+	if (aux && perl->o->xhv_aux < 0) /* behind the buckets */
+		perl_claim_used(perl, sv->u, aux - sv->u, buckets, perl_owner_category(perl, owner, PART_AUX));
+	else
+		perl_claim(perl, sv->u, buckets, NULL);
+	for (uint64_t i = 0; i <= max && perl_patience(perl); i++) {
 		if (!source_u64(source, sv->u + 8 * i, &he))
 			return;
 		if (he)
@@ -158,12 +148,11 @@ static void walk_glob(struct perl *perl, const struct sv *sv)
 /* C code keeps the address of its own data in the number of a blessed scalar. */
 static void walk_handle(struct perl *perl, const struct sv *sv, uint32_t owner)
 {
-	int offset = layout_offset(&perl->layout, "xpvmg", "xiv_u");
 	uint64_t pointer;
 
-	if (owner < SV_KINDS || !(sv->flags & perl->bits->iok) || sv->flags & perl->bits->pok || offset < 0)
+	if (owner < SV_KINDS || !(sv->flags & perl->bits->iok) || sv->flags & perl->bits->pok)
 		return;
-	pointer = sv_word(perl, sv, offset);
+	pointer = sv_word(perl, sv, perl->o->xiv_iv);
 	perl_claim_with(perl, pointer, 2, "C data", perl->owners.items[owner].detail);
 }
 

@@ -5,7 +5,7 @@ The row "sizeof" holds sizes. A column is "3.13" or "3.13t" (free-threaded).
 """
 import re
 
-import wanted
+import cpython_wanted as wanted
 
 # The tables' short names for members; of "newer/older" the newer is taken, as the tables are read for 3.13 and later.
 TABLE_NAMES = {("PyASCIIObject", name): "state." + name

@@ -1,13 +1,11 @@
 """Measure one CPython: what it says of itself, the DWARF of its files, the macros of its headers."""
 import json
 import os
-import re
 import subprocess
 import tempfile
 
-import wanted
-
-HERE = os.path.dirname(os.path.abspath(__file__))
+import cpython_wanted as wanted
+import dwarf
 
 # Run by the interpreter that is measured, 2.7 or newer.
 PROBE = r"""
@@ -64,12 +62,6 @@ def load(path):
     return result
 
 
-def build_id(path):
-    notes = subprocess.run(["readelf", "-n", path], stdout=subprocess.PIPE, universal_newlines=True).stdout
-    found = re.search(r"Build ID: (\w+)", notes)
-    return found.group(1) if found else "none"
-
-
 def measure(python):
     probe = subprocess.check_output([python, "-c", PROBE] + sorted(wanted.MODULES))
     about = json.loads(probe.decode())
@@ -93,7 +85,9 @@ def measure(python):
 
 
 def read_file(result, path, names):
-    found = run_gdb(path, names)
+    found = dwarf.read(path, {
+        "structs": {n: wanted.lookup_names(n) for n in names}, "size_only": sorted(wanted.SIZE_ONLY),
+        "shallow": sorted(wanted.SHALLOW), "enums": wanted.ENUMS, "arrays": ["usedpools"]})
     result.gdb = found["gdb"]
     result.conflicts += found["conflicts"]
     before = len(result.facts)
@@ -112,20 +106,7 @@ def read_file(result, path, names):
         result.facts[("const", "ALIGNMENT")] = (0, 512 // classes, 0, 0)
     if len(result.facts) > before:
         result.files.append(path)
-        result.build_ids[path] = build_id(path)
-
-
-def run_gdb(path, names):
-    with tempfile.TemporaryDirectory() as folder:
-        question, answer = os.path.join(folder, "in"), os.path.join(folder, "out")
-        with open(question, "w") as f:
-            json.dump({"structs": {n: wanted.lookup_names(n) for n in names}, "size_only": sorted(wanted.SIZE_ONLY),
-                       "shallow": sorted(wanted.SHALLOW), "enums": wanted.ENUMS, "arrays": ["usedpools"]}, f)
-        subprocess.run(["gdb", "-nx", "-batch", "-iex", "set auto-load no", "-iex", "set debuginfod enabled off",
-                        path, "-x", os.path.join(HERE, "dwarf_structs.py")], check=True, stdout=subprocess.DEVNULL,
-                       env=dict(os.environ, LAYOUTS_IN=question, LAYOUTS_OUT=answer))
-        with open(answer) as f:
-            return json.load(f)
+        result.build_ids[path] = dwarf.build_id(path)
 
 
 def macros(include):
