@@ -95,9 +95,25 @@ enum verdict {
 };
 
 /* A head more or less is one that is being made or given back just now, which is two steps. */
-static bool counts_agree(const struct perl *perl)
+static bool is_about(uint64_t count, uint64_t other)
 {
-	return perl->live + 1 >= perl->sv_count && perl->live <= perl->sv_count + 1;
+	return count + 1 >= other && count <= other + 1;
+}
+
+/* While a destructor runs, heads that are freed because of it have no type any more and aren't in the chain of free heads
+ * yet. Destructors that run within each other have several of these, which sv_count counts. */
+static bool counts_agree(struct perl *perl)
+{
+	uint64_t heads = 0, unused = 0, at = perl_pointer(perl, "sv_root");
+
+	if (is_about(perl->live, perl->sv_count))
+		return true;
+	for (size_t i = 0; i < perl->arenas.len; i++)
+		heads += perl->arenas.items[i].n - 1;
+	for (; at && unused <= heads; unused++)
+		if (!source_u64(perl->target->source, at, &at))
+			return false;
+	return perl->live < perl->sv_count && unused <= heads && is_about(heads - unused, perl->sv_count);
 }
 
 static enum verdict try_layout(struct perl *perl, const struct perl_facts *facts, bool must_say)
