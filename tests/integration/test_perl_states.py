@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Perl wherever it may be stopped: in the middle of things, in threads, just started, busy, deep, large or embedded."""
+import json
 import os
 import re
+import shutil
+import signal
 import subprocess
 import time
 import unittest
 
 import harness
 from harness import add_up, freehold_json, rows_by_name
-from perls import KINDS, UNKNOWN, PerlCase, owned, perls
+from perls import KINDS, PerlCase, interpreters, owned
 
 # What a script does when it is stopped, and what its rows must have then: {(kind, detail): count}.
 STATES = {
@@ -35,6 +38,9 @@ STATES = {
 	"DESTROY while unwinding": ("""
 		sub In::Object::DESTROY { ready() }
 		eval { my $object = bless [], 'In::Object'; die 'away' };""", {("array", "In::Object"): 1}),
+	"destructors within destructors": ("""
+		sub In::Object::DESTROY { my $n = $_[0]{n}; if (!$n) { ready() } else { my $next = bless {n => $n - 1}, 'In::Object' } }
+		{ my $object = bless {n => 40}, 'In::Object' }""", {("hash", "In::Object"): 41}),
 	"END": ("our $object = bless {}, 'In::Object'; END { ready() } exit 3;", {("hash", "In::Object"): 1}),
 	"global destruction": ("""
 		sub In::Object::DESTROY { ready() if ${^GLOBAL_PHASE} eq 'DESTRUCT' && !$main::once++ }
@@ -49,13 +55,13 @@ STATES = {
 	"substitution": ("my $text = 'abc' x 100; $text =~ s/b/ready() if !$n++; 'x'/ge;", {}),
 	"signal handler": ("$SIG{USR1} = sub { ready() }; kill USR1 => $$; 1 for 1 .. 1000;", {}),
 	"format": ("format STDERR =\n@<<< @<<<\nready(), 2\n.\nwrite STDERR;\n", {("format", ""): 1}),
-	"tie": ("sub In::Tie::TIEHASH { bless {} } sub In::Tie::FETCH { ready() } tie my %h, 'In::Tie'; my $x = $h{a}{b};", {}),
+	"tie": ("sub In::Tie::TIEHASH { bless {}, shift } sub In::Tie::FETCH { ready() } tie my %h, 'In::Tie'; my $x = $h{a}{b};", {}),
 	"overload": ("package In::Op { use overload '+' => sub { main::ready(); 1 } } my $x = 1 + bless {}, 'In::Op';",
 		{("hash", "In::Op"): 1}),
 	"AUTOLOAD and goto": ("our $AUTOLOAD; sub AUTOLOAD { goto &ready } main->missing(1, 2);", {}),
 	"each": ("my %h = map { $_ => 1 } 1 .. 500; while (my ($k) = each %h) { delete $h{$k}; ready() if !$n++ }", {}),
 	"lvalue sub": ("my $x; sub value : lvalue { ready(); $x } value() = 7;", {}),
-	"children": ("pipe my $r, my $w; my $pid = fork // die; if (!$pid) { sysread $r, my $x, 1; exit } ready();", {}),
+	"children": ("pipe my $r, my $w; my $pid = fork // die; if (!$pid) { close $w; sysread $r, my $x, 1; exit } ready();", {}),
 	"handles": ("""
 		open my $text, '<:encoding(UTF-8)', $0 or die; my $line = <$text>; open my $out, '>:gzip', '/dev/null';
 		open my $memory, '>', \\my $buffer; print $memory 'x' x 10000; opendir my $directory, '/'; readdir $directory;
@@ -63,15 +69,14 @@ STATES = {
 		{}),
 	"packages that are gone": ("""
 		@In::Gone::ISA = 'In::Base'; sub In::Gone::x { } our @keep = map { bless [], 'In::Gone' } 1 .. 7; my $x = In::Gone->can('x');
-		undef %In::Gone::; delete $main::{'In::'}; undef &ready2; *ready3 = \\&ready; delete $main::{ready3}; $keep[0]->isa('x');
-		ready();""", {}),
+		undef %In::Gone::; delete $main::{'In::'}; undef &ready2; *ready3 = \\&ready; delete $main::{ready3}; ready();""", {}),
 	"inheritance": ("""
 		{ package In::C0; use mro 'c3'; sub new { bless {}, shift } }
 		for (1 .. 60) { no strict 'refs'; @{"In::C${_}::ISA"} = 'In::C' . ($_ - 1); mro::set_mro("In::C$_", 'c3') }
 		our $x = In::C60->new; $x->isa('In::C1'); $x->can('new'); ready();""", {("hash", "In::C60"): 1}),
 	"keys of all kinds": ("""
 		use utf8; my %h = ("k\\x{263a}" => 1, "\\x{e9}" => 2, '' => 3, 'x' x 1_000_000 => 4, "a\\0b" => 5, 1e300 => 6);
-		keys(%h) = 1 << 16; my %u = (a => undef) x 3; delete local $h{''}; our %In::Empty:: = (); ready();""", {}),
+		keys(%h) = 1 << 16; my %u = (a => undef) x 3; delete local $h{''}; %In::Empty:: = (); ready();""", {}),
 	"nothing": ("ready();", {}),
 }
 LARGE = 200 << 20
@@ -106,22 +111,20 @@ def _add_states():
 _add_states()
 
 
-class Started(PerlCase):
+class Running(PerlCase):
 	def test_stopped_early(self):
 		"""Whenever it is stopped after its start, what is there is balanced; soon its values are found."""
 		def check(perl):
 			found = 0
 			for n in range(25):
-				target = self.start(perl.argv("/dev/null") if not perl.suite else
-					harness.in_suite(perl.suite, perl.path, "-e1;sleep 1 while 1"), mark=None) \
-					if perl.suite else self.start([perl.path, "-MPOSIX", "-e", "sleep 1 while 1"], mark=None)
-				if perl.suite:
-					harness.wait_until(lambda: self.executes(target, perl), "perl is executed")
+				argv = [perl.path, "-MPOSIX", "-e", "sleep 1 while 1"]
+				target = self.start(harness.in_suite(perl.suite, *argv) if perl.suite else argv, mark=None)
+				harness.wait_until(lambda: self.executes(target.pid), "perl is executed")
 				time.sleep(n * 0.0006)
 				target.stop()
 				done = harness.freehold("census", target.pid, "--all", "--format", "json", check=None)
 				self.assertIn(done.returncode, (0, 3), done.stderr)
-				result = harness.json.loads(done.stdout)
+				result = json.loads(done.stdout)
 				self.assertBalanced(result)
 				found += "perl" in " ".join(result["target"]["runtimes"])
 				target.end()
@@ -129,11 +132,8 @@ class Started(PerlCase):
 		self.for_each_perl(check)
 
 	@staticmethod
-	def executes(target, perl):
-		try:
-			return os.readlink("/proc/%d/exe" % target.pid).endswith("/perl")
-		except OSError:
-			return False
+	def executes(pid):
+		return os.path.basename(os.readlink("/proc/%d/exe" % pid)).startswith("perl")
 
 	def test_busy(self):
 		"""A perl that runs on while it is looked at: what was read in one moment adds up."""
@@ -144,7 +144,7 @@ class Started(PerlCase):
 				done = harness.freehold("census", target.pid, "--all", "--format", "json",
 					*(["--low-memory"] if n % 4 == 3 else []), check=None)
 				self.assertIn(done.returncode, (0, 3), done.stderr)
-				result = harness.json.loads(done.stdout)
+				result = json.loads(done.stdout)
 				self.assertBalanced(result)
 				self.assertTrue(target.running(), target.error_text())
 				seen += add_up(result, "count", domain="perl", kind="scalar", detail="Busy::Text") > 0
@@ -183,7 +183,6 @@ class Threads(PerlCase):
 		self.assertSameRows(live, core, ("count", "virtual"))
 
 	def test_each_value_belongs_to_one_interpreter(self):
-		from perls import interpreters
 		target, _ = self.check_threads(self.system_perl(), 8, 1)
 		kinds = ", ".join("'%s'" % kind for kind in KINDS)
 		rows = freehold_json("sql", target.pid, "select interpreter, count(*) as n, count(distinct start) as different "
@@ -254,11 +253,11 @@ class Embedded(PerlCase):
 	def test_two_perls_in_one_program(self):
 		"""A program that maps libperl.so; see embed_perl.c."""
 		self.need("perl")
-		done = subprocess.run(["perl", "-MExtUtils::Embed", "-e", "ccopts; print ' '; ldopts"], stdout=subprocess.PIPE,
+		done = subprocess.run(["perl", "-MExtUtils::Embed", "-e", "ccopts", "-e", "ldopts"], stdout=subprocess.PIPE,
 			stderr=subprocess.DEVNULL, text=True)
 		flags = done.stdout.split()
-		headers = next((flag[2:] for flag in flags if flag.startswith("-I") and flag.endswith("/CORE")), "")
-		if done.returncode or not os.path.exists(headers + "/perl.h") or not os.path.exists(headers + "/libperl.so"):
+		library = subprocess.run(["cc", "-print-file-name=libperl.so"], stdout=subprocess.PIPE, text=True).stdout.strip()
+		if done.returncode or library == "libperl.so" or not any(os.path.exists(f[2:] + "/perl.h") for f in flags):
 			self.skipTest("perl's headers or libperl.so (libperl-dev) are not here")
 		target = self.start_program("embed_perl", flags=["-w", *flags])
 		target.stop()
@@ -272,14 +271,14 @@ class Embedded(PerlCase):
 		"""Those that are here: irssi and vim load it for their scripts."""
 		self.need("vim")
 		self.need("script")
-		if b"libperl" not in subprocess.run(["ldd", harness.shutil.which("vim")], capture_output=True).stdout:
+		if b"libperl" not in subprocess.run(["ldd", shutil.which("vim")], capture_output=True).stdout:
 			self.skipTest("vim is here without perl in it")
 		target = self.start(["script", "-qec", "vim -u NONE -c 'perl @x = map { bless {}, q(In::Vim) } 1 .. 500' "
 			"-c '!echo READY' -c 'sleep 1000'", "/dev/null"])
 		vim = harness.children(target.pid)[0]
-		harness.os.kill(vim, harness.signal.SIGSTOP)
+		self.addCleanup(os.kill, vim, signal.SIGKILL)
+		os.kill(vim, signal.SIGSTOP)
 		harness.wait_until(lambda: harness.state(vim) == "T", "vim stops")
-		self.addCleanup(harness.os.kill, vim, harness.signal.SIGKILL)
 		result = self.balance(vim)
 		self.assertEqual(rows_by_name(result)[("perl", "hash", "In::Vim")]["count"], 500)
 

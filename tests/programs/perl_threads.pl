@@ -12,7 +12,7 @@ $| = 1;
 if ($shared) {
 	require threads::shared;
 	our @common;
-	threads::shared::share(@common);
+	threads::shared::share(\@common);
 	push @common, threads::shared::shared_clone({number => $_, text => "text $_"}) for 1 .. 500;
 }
 my @ended = map { threads->create(sub { my @gone = map { [$_] } 1 .. 100; return 1 }) } 1 .. 2;
