@@ -122,6 +122,26 @@ static int open_regular(const char *path)
 	return fd;
 }
 
+/* Says it once, of all of them. */
+static void note_unchecked(struct core *core, const char *path)
+{
+	struct source *source = &core->source;
+	size_t before = source->warnings.len;
+	const char *text;
+
+	if (core->n_unchecked++ == 0) {
+		core->unchecked = path;
+		source_warn(source, "%s: the core has no build-id of it; whether it is still the file that was mapped could "
+			    "not be checked", path);
+		core->said_unchecked = source->warnings.len > before ? source->warnings.len : 0;
+		return;
+	}
+	text = strings_format(source->strings, "%s and %zu more: the core has no build-ids of them; whether they are still "
+			      "the files that were mapped could not be checked", core->unchecked, core->n_unchecked - 1);
+	if (text && core->said_unchecked)
+		source->warnings.items[core->said_unchecked - 1] = text;
+}
+
 /* Whether a file is the one that was mapped. Without a build-id in the core its name has to do, which is said of
  * programs and libraries. */
 static bool is_same(struct core *core, const char *path, int fd)
@@ -131,8 +151,7 @@ static bool is_same(struct core *core, const char *path, int fd)
 
 	if (!sort_by_path(core) || !read_build_id(read_in_core, &in, &theirs)) {
 		if (read_build_id(read_disk, &fd, &ours))
-			source_warn(&core->source, "%s: the core has no build-id of it; whether it is still the file that was "
-				    "mapped could not be checked", path);
+			note_unchecked(core, path);
 		return true;
 	}
 	return read_build_id(read_disk, &fd, &ours) && ours.len == theirs.len &&
