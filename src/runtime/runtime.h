@@ -19,6 +19,23 @@ struct runtime_value {
 	const char *package, *flags, *magic; /* NULL: none; flags are words with a space between them */
 };
 
+/*
+ * A reference that a block holds, or that a root is. Those of a value are told with the value's own block, whatever
+ * block of its memory the address lies in; only memory that several values share, like an op, has references of its
+ * own.
+ */
+struct runtime_ref {
+	uint64_t target;  /* an address in the block that is referred to; not checked to be one */
+	const char *name; /* as a programmer writes it: "{key}", "[3]", "$x in pad of main::f"; only valid during the
+			   * call, and NULL unless names were asked for */
+	bool weak;        /* keeps nothing alive */
+	bool part;        /* memory of the value itself, a table or a buffer: no step that a programmer would write */
+	bool guess;       /* a word that looks like an address, in memory whose structure is not known */
+};
+
+/* Returns false to hear no more. */
+typedef bool runtime_ref_visitor(void *context, const struct runtime_ref *ref);
+
 struct runtime {
 	const char *name;  /* "cpython" */
 	const char *title; /* one line for help and documentation */
@@ -35,6 +52,12 @@ struct runtime {
 		     runtime_field_visitor *visit, void *context);
 	/* False when the block holds no value of this runtime's. May be NULL. */
 	bool (*value)(struct target *target, void *state, const struct block *block, struct runtime_value *ret);
+	/* Tells every reference of one block; none when it is not the runtime's. Names cost time, so only when they are
+	 * asked for. May be NULL. */
+	void (*refs)(struct target *target, void *state, const struct block *block, bool named,
+		     runtime_ref_visitor *visit, void *context);
+	/* Tells what the runtime itself refers to: its variables, its stacks. Always named. May be NULL. */
+	void (*roots)(struct target *target, void *state, runtime_ref_visitor *visit, void *context);
 	void (*destroy)(void *state);
 };
 

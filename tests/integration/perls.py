@@ -139,10 +139,10 @@ class PerlCase(BalanceCase):
 		return target
 
 	def run_perl(self, perl, script, **popen):
-		"""The same for a script given as text; it says READY and is stopped."""
+		"""The same for a script given as text, that calls ready() at some time."""
 		path = os.path.join(self.directory(), "script.pl")
 		with open(path, "w") as f:
-			f.write("$| = 1; sub ready { print qq(READY\\n); kill STOP => $$ }\n" + script)
+			f.write("BEGIN { $| = 1; alarm 60 } sub ready { syswrite STDOUT, qq(READY\\n); kill STOP => $$ }\n" + script)
 		target = self.start(perl.argv(path), **popen)
 		self.wait_stopped(target)
 		return target

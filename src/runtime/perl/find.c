@@ -95,9 +95,25 @@ enum verdict {
 };
 
 /* A head more or less is one that is being made or given back just now, which is two steps. */
-static bool counts_agree(const struct perl *perl)
+static bool is_about(uint64_t count, uint64_t other)
 {
-	return perl->live + 1 >= perl->sv_count && perl->live <= perl->sv_count + 1;
+	return count + 1 >= other && count <= other + 1;
+}
+
+/* While a destructor runs, heads that are freed because of it have no type any more and aren't in the chain of free heads
+ * yet. Destructors that run within each other have several of these, which sv_count counts. */
+static bool counts_agree(struct perl *perl)
+{
+	uint64_t heads = 0, unused = 0, at = perl_pointer(perl, "sv_root");
+
+	if (is_about(perl->live, perl->sv_count))
+		return true;
+	for (size_t i = 0; i < perl->arenas.len; i++)
+		heads += perl->arenas.items[i].n - 1;
+	for (; at && unused <= heads; unused++)
+		if (!source_u64(perl->target->source, at, &at))
+			return false;
+	return perl->live < perl->sv_count && unused <= heads && is_about(heads - unused, perl->sv_count);
 }
 
 static enum verdict try_layout(struct perl *perl, const struct perl_facts *facts, bool must_say)
@@ -168,6 +184,8 @@ static enum verdict try_layouts(struct perl_state *state, struct perl *perl, uin
 
 		if (strcmp(layout->facts[0].flavour, flavour) != 0 || (room && !is_size(state->facts.items[i], room)))
 			continue;
+		if (!perl_resolve(state->facts.items[i]))
+			continue;
 		verdict = try_layout(perl, state->facts.items[i], must_say);
 		if (verdict >= OTHER_COUNT)
 			return verdict;
@@ -210,16 +228,17 @@ static struct fh_error *try_candidate(struct perl_state *state, const struct ima
 
 static struct fh_error *load_layouts(struct perl_state *state)
 {
-	struct layout layout;
+	struct layout layout = { 0 };
 
-	for (size_t i = 0; layout_nth("perl", i, &layout); i++) {
-		struct perl_facts *facts = malloc(sizeof(*facts));
+	while (layout_next("perl", &layout)) {
+		struct perl_facts *facts = calloc(1, sizeof(*facts));
 
-		if (!facts || !perl_resolve(&layout, facts) || !vec_push(&state->facts, facts)) {
+		if (!facts || !vec_push(&state->facts, facts)) {
 			free(facts);
-			if (!facts)
-				return error_no_memory();
+			return error_no_memory();
 		}
+		facts->layout = layout;
+		facts->interpreter_size = layout_size(&layout, "interpreter");
 	}
 	return NULL;
 }
@@ -237,13 +256,21 @@ static struct fh_error *search_blocks(struct perl_state *state, const struct ima
 	struct ledger *ledger = state->target->ledger;
 	struct ledger_cursor cursor = { 0 };
 	struct block block;
+	uint32_t least = UINT32_MAX, most = 0; /* sizes of an interpreter */
 
+	for (size_t i = 0; i < state->facts.len; i++) {
+		uint32_t size = state->facts.items[i]->interpreter_size;
+
+		least = size && size < least ? size : least;
+		most = size > most ? size : most;
+	}
 	while (ledger_next(ledger, &cursor, &block) && state->list.len < MOST_INTERPRETERS &&
 	       state->refused < MOST_REFUSED) {
 		const struct category *c = ledger_category_of(ledger, block.category);
 		uint64_t data = block.start + c->head, room = block.end + 8 - data;
 
-		if (c->unknown && c->state == FH_LIVE && may_be_size(state, room))
+		if (room >= least && room < most + MALLOC_ROUNDING && c->unknown && c->state == FH_LIVE &&
+		    may_be_size(state, room))
 			TRY(try_candidate(state, image, data, room, flavour));
 	}
 	return NULL;

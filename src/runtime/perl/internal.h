@@ -65,6 +65,7 @@ struct perl_offsets {
 struct sv_bits {
 	uint32_t object, rok, pok, iok, ook, cow, hasaux, sharekeys, protect, readonly, temp, padtmp, magical, weakref,
 		utf8, freed_body;
+	uint32_t nok, p_iok, p_nok, p_pok, is_uv, array_real, has_gp, mg_refcounted, cv_cvgv_rc, pn_outer, pn_our;
 	uint32_t cv_xsub, cv_named, cv_anon, cv_const, cv_slabbed, cv_clone, cv_weakoutside, cv_nodebug;
 };
 
@@ -128,6 +129,7 @@ struct perl_facts {
 	struct perl_offsets o;
 	struct layout regexp, io;  /* the fields of their bodies */
 	uint32_t interpreter_size; /* 0: its variables are symbols */
+	bool asked, resolved;
 	struct sv_bits bits;
 	struct sv_body bodies[SVT_MOST];
 };
@@ -163,9 +165,8 @@ struct perl {
 	struct ops *ops;          /* of code.c; NULL: this version's ops are not known */
 };
 
-/* layout.c: resolves a layout; false when it lacks what this program needs. The result lasts as long as the
- * process and is shared by all interpreters with it. */
-bool perl_resolve(const struct layout *layout, struct perl_facts *ret);
+/* layout.c: fills the rest of what is known with a layout, once; false when that lacks what this program needs. */
+bool perl_resolve(struct perl_facts *facts);
 /* A number that the layout has as a constant ("SVt_PVHV"); `otherwise` when it hasn't. */
 uint32_t perl_constant(const struct layout *layout, const char *name, uint32_t otherwise);
 
@@ -177,6 +178,7 @@ struct perl_state {
 	VEC(struct perl_facts *) facts;
 	char other_version[24]; /* of an interpreter that no layout is for */
 	struct hashmap taken;   /* see struct perl */
+	struct refs_index *refs_index; /* of refs.c; NULL: no reference was asked for yet */
 	uint32_t refused;       /* candidates whose counts don't agree */
 };
 struct fh_error *perl_find(struct perl_state *state);
@@ -232,6 +234,8 @@ static inline bool sv_is(const struct sv *sv, enum sv_kind kind)
 }
 /* The string of a value, NUL-terminated, cut to size - 1; false when it has none. */
 bool sv_string(struct perl *perl, const struct sv *sv, char *buffer, size_t size);
+/* Where the buffer of a string begins, which the string need not. */
+uint64_t sv_string_start(struct perl *perl, const struct sv *sv);
 
 /* names.c */
 /* A hash key by the address of its HEK. */

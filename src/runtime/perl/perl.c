@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "runtime/perl/internal.h"
+#include "runtime/perl/refs.h"
 
 void perl_destroy(struct perl *perl)
 {
@@ -28,6 +28,7 @@ static void destroy(void *opaque)
 		perl_destroy(state->list.items[i]);
 	for (size_t i = 0; i < state->facts.len; i++)
 		free(state->facts.items[i]);
+	refs_index_destroy(state->refs_index);
 	vec_free(&state->list);
 	vec_free(&state->facts);
 	hashmap_deinit(&state->taken);
@@ -136,6 +137,26 @@ static bool value(struct target *target, void *opaque, const struct block *block
 	return true;
 }
 
+static void show(struct target *target, void *opaque, const struct block *block, runtime_field_visitor *visit,
+		 void *context)
+{
+	(void)target;
+	perl_show(opaque, block, visit, context);
+}
+
+static void refs(struct target *target, void *opaque, const struct block *block, bool named, runtime_ref_visitor *visit,
+		 void *context)
+{
+	(void)target;
+	perl_refs(opaque, block, named, visit, context);
+}
+
+static void roots(struct target *target, void *opaque, runtime_ref_visitor *visit, void *context)
+{
+	(void)target;
+	perl_roots(opaque, visit, context);
+}
+
 const struct runtime perl_runtime = {
 	.name = "perl",
 	.title = "Perl 5.22 to 5.42",
@@ -143,6 +164,9 @@ const struct runtime perl_runtime = {
 	.describe = describe,
 	.carve = carve,
 	.classify = classify,
+	.show = show,
 	.value = value,
+	.refs = refs,
+	.roots = roots,
 	.destroy = destroy,
 };

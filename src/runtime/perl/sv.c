@@ -46,3 +46,18 @@ bool sv_string(struct perl *perl, const struct sv *sv, char *buffer, size_t size
 	buffer[len] = '\0';
 	return source_read(perl->target->source, sv->u, buffer, len);
 }
+
+/* A string whose head was chopped off keeps how much that was just before what is left (SvOOK_offset in sv.h). */
+uint64_t sv_string_start(struct perl *perl, const struct sv *sv)
+{
+	struct source *source = perl->target->source;
+	uint64_t delta = 0;
+	uint8_t byte = 0;
+
+	if (!(sv->flags & perl->bits->ook) || !source_read(source, sv->u - 1, &byte, 1))
+		return sv->u;
+	delta = byte;
+	if (!byte && (!source_u64(source, sv->u - 9, &delta) || delta > sv->u))
+		return sv->u;
+	return sv->u - delta;
+}

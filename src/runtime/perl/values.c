@@ -10,21 +10,6 @@
 
 /* ---- strings ------------------------------------------------------------------ */
 
-/* A string whose head was chopped off keeps how much that was just before what is left (SvOOK_offset in sv.h). */
-static uint64_t string_start(struct perl *perl, const struct sv *sv)
-{
-	struct source *source = perl->target->source;
-	uint64_t delta = 0;
-	uint8_t byte = 0;
-
-	if (!(sv->flags & perl->bits->ook) || !source_read(source, sv->u - 1, &byte, 1))
-		return sv->u;
-	delta = byte;
-	if (!byte && (!source_u64(source, sv->u - 9, &delta) || delta > sv->u))
-		return sv->u;
-	return sv->u - delta;
-}
-
 static void walk_string(struct perl *perl, const struct sv *sv, uint32_t owner)
 {
 	uint64_t len, start, used;
@@ -34,7 +19,7 @@ static void walk_string(struct perl *perl, const struct sv *sv, uint32_t owner)
 	len = sv_word(perl, sv, perl->o->xpv_len);
 	if (!sv_is(sv, SV_REGEXP) && !len)
 		return; /* somebody else's: a shared hash key, or static */
-	start = string_start(perl, sv);
+	start = sv_string_start(perl, sv);
 	used = sv->u - start + sv_word(perl, sv, perl->o->xpv_cur) + 1;
 	if (sv->flags & perl->bits->cow) /* the last byte counts who shares it */
 		perl_claim(perl, start, perl_owner_category(perl, owner, PART_STRING), NULL);
