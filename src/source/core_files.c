@@ -44,7 +44,9 @@ static bool read_build_id(read_at *read, void *context, struct build_id *ret)
 		if (program.p_type != PT_NOTE)
 			continue;
 		len = program.p_filesz < sizeof(notes) ? program.p_filesz : sizeof(notes);
-		ret->len = read(context, program.p_offset, notes, len) ? files_build_id(notes, len, program.p_align, &found) : 0;
+		if (!read(context, program.p_offset, notes, len))
+			continue;
+		ret->len = files_build_id(notes, len, program.p_align, &found);
 		if (ret->len) {
 			memcpy(ret->bytes, found, ret->len);
 			return true;
@@ -131,13 +133,14 @@ static void note_unchecked(struct core *core, const char *path)
 
 	if (core->n_unchecked++ == 0) {
 		core->unchecked = path;
-		source_warn(source, "%s: the core has no build-id of it; whether it is still the file that was mapped could "
-			    "not be checked", path);
+		source_warn(source, "%s: the core has no build-id of it; whether it is still the file that was mapped "
+			    "could not be checked", path);
 		core->said_unchecked = source->warnings.len > before ? source->warnings.len : 0;
 		return;
 	}
-	text = strings_format(source->strings, "%s and %zu more: the core has no build-ids of them; whether they are still "
-			      "the files that were mapped could not be checked", core->unchecked, core->n_unchecked - 1);
+	text = strings_format(source->strings, "%s and %zu more: the core has no build-ids of them; whether they are "
+			      "still the files that were mapped could not be checked", core->unchecked,
+			      core->n_unchecked - 1);
 	if (text && core->said_unchecked)
 		source->warnings.items[core->said_unchecked - 1] = text;
 }

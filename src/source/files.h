@@ -21,8 +21,8 @@ size_t files_pread(int fd, uint64_t offset, void *buffer, size_t len);
 
 #define BUILD_ID_MOST 32u /* bytes */
 
-/* The build-id of an ELF file in the bytes of a note segment with its p_align: returns its length, 0: none, and where in
- * them it is. */
+/* The build-id of an ELF file in the bytes of a note segment with its p_align: returns its length, 0: none, and where
+ * in them it is. */
 size_t files_build_id(const uint8_t *notes, size_t len, uint64_t align, const uint8_t **ret);
 
 #endif

@@ -3,7 +3,7 @@
  * A live process. It is stopped only for one pass over its resident private
  * memory; what that takes is prepared before, everything else is done after.
  * When there is no room for a copy it is left standing still and read as the
- * analysis goes, until source_resume().
+ * analysis goes, until resume() or the end.
  */
 #include <dirent.h>
 #include <elf.h>
@@ -447,7 +447,7 @@ static int open_file(struct source *source, const struct mapping *mapping)
 }
 
 /* Returns what is wrong with what was read while it stood. */
-static struct fh_error *resume(struct source *source)
+static struct fh_error *resume(struct source *source, bool keep_stopped)
 {
 	struct live *live = (struct live *)source;
 	struct fh_error *error;
@@ -455,7 +455,8 @@ static struct fh_error *resume(struct source *source)
 	if (!live->stop)
 		return NULL;
 	error = check_lived(live);
-	source->pause_ms = stop_end(TAKE(live->stop));
+	if (!keep_stopped)
+		source->pause_ms = stop_end(TAKE(live->stop));
 	return error;
 }
 
@@ -508,7 +509,7 @@ static struct fh_error *load(struct live *live, const struct fh_options *options
 	TRY(stop_begin(source->pid, source, &live->stop));
 	error = look(live);
 	if (live->copying || error) {
-		struct fh_error *ended = resume(source);
+		struct fh_error *ended = resume(source, false);
 
 		if (ended) { /* explains all others */
 			fh_error_destroy(error);

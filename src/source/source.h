@@ -70,8 +70,9 @@ struct source_ops {
 	 * (inode, or build-id for a core), or -1; errno then is EMFILE or ENFILE where too many files are
 	 * open. The caller closes it. files_open() is how others ask. */
 	int (*open_file)(struct source *source, const struct mapping *mapping);
-	/* The analysis is over: a target that had to wait goes on. An error when it ended meanwhile. May be NULL. */
-	struct fh_error *(*resume)(struct source *source);
+	/* The analysis is over: a target that had to wait goes on, unless its bytes are wanted still. An error when it
+	 * ended meanwhile. May be NULL. */
+	struct fh_error *(*resume)(struct source *source, bool keep_stopped);
 	void (*destroy)(struct source *source);
 };
 

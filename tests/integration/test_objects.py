@@ -143,6 +143,21 @@ class Objects(Case):
 		self.need("gcore")
 		self.for_each_python(check)
 
+	def test_unicode_of_two_or_four_bytes(self):
+		"""Python 2.7 is built with either; the value has to be the text."""
+		def check(python):
+			if not re.search(r"2\.7", python.name):
+				return
+			path = os.path.join(self.directory(), "text.py")
+			with open(path, "w") as f:
+				f.write("import sys\nu = u'needle %d' % 12345\nsys.stdout.write('READY %d\\n' % id(u))\n"
+					"sys.stdout.flush()\nsys.stdin.readline()\n")
+			target = self.start(python.argv(path), mark=None)
+			result = freehold_json("show", target.pid, int(target.wait_ready()))
+			self.assertEqual(result["fields"]["value"], "'needle 12345'")
+			target.end()
+		self.for_each_python(check)
+
 	def test_select_sees_the_same(self):
 		python = pythons()[-1] if pythons() else self.skipTest("no CPython here")
 		target, truth, result = self.look(python)

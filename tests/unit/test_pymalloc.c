@@ -404,7 +404,7 @@ static void arrays_in_arrays(void **state)
 	}
 	run(f);
 	assert_true(f->target.damaged);
-	assert_non_null(strstr(f->target.source->warnings.items[0], "looks like an array"));
+	assert_non_null(strstr(f->target.source->warnings.items[0], "looks like arrays"));
 	check(f, ARENA, HEADER, "pool header");
 }
 

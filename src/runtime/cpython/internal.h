@@ -88,7 +88,8 @@ struct cpython {
 	uint64_t builtins[PY_BUILTINS]; /* the types that a layout is checked on; 0: not found */
 	uint64_t debug_offsets;		/* &_PyRuntime since 3.13; 0: none */
 	VEC(struct py_arena) arenas; /* of pymalloc, ascending */
-	uint8_t unicode_unit; /* 2.7: bytes of a code unit; 0: not asked for yet */
+	uint8_t unicode_unit; /* 2.7: bytes of a code unit; 0: not known */
+	bool unicode_asked;
 	uint32_t debug_head; /* bytes that PYTHONMALLOC=debug puts before an object; 0 else */
 	struct hashmap type_index; /* address -> index + 1; 0: looked at, no type */
 	VEC(struct py_type) types;

@@ -172,6 +172,6 @@ void version_warn_of_lost(struct target *target)
 
 	scan_all_writable(target, visit_text, &py);
 	if (py.version[0])
-		target_damaged(target, "cpython %s: what its types are known by was not found, so that nothing of it is named",
-			       py.version);
+		target_damaged(target, "cpython %s: what its types are known by was not found, so that nothing of it is "
+			       "named", py.version);
 }
