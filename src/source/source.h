@@ -23,6 +23,16 @@
 
 #define PAGE 4096u /* x86-64 */
 
+static inline uint64_t page_down(uint64_t n)
+{
+	return n & ~(uint64_t)(PAGE - 1);
+}
+
+static inline uint64_t page_up(uint64_t n)
+{
+	return page_down(n + PAGE - 1);
+}
+
 enum mapping_flags {
 	MAPPING_READ = 1,
 	MAPPING_WRITE = 2,

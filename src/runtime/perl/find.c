@@ -184,6 +184,8 @@ static enum verdict try_layouts(struct perl_state *state, struct perl *perl, uin
 
 		if (strcmp(layout->facts[0].flavour, flavour) != 0 || (room && !is_size(state->facts.items[i], room)))
 			continue;
+		if (!perl_resolve(state->facts.items[i]))
+			continue;
 		verdict = try_layout(perl, state->facts.items[i], must_say);
 		if (verdict >= OTHER_COUNT)
 			return verdict;
@@ -226,16 +228,17 @@ static struct fh_error *try_candidate(struct perl_state *state, const struct ima
 
 static struct fh_error *load_layouts(struct perl_state *state)
 {
-	struct layout layout;
+	struct layout layout = { 0 };
 
-	for (size_t i = 0; layout_nth("perl", i, &layout); i++) {
-		struct perl_facts *facts = malloc(sizeof(*facts));
+	while (layout_next("perl", &layout)) {
+		struct perl_facts *facts = calloc(1, sizeof(*facts));
 
-		if (!facts || !perl_resolve(&layout, facts) || !vec_push(&state->facts, facts)) {
+		if (!facts || !vec_push(&state->facts, facts)) {
 			free(facts);
-			if (!facts)
-				return error_no_memory();
+			return error_no_memory();
 		}
+		facts->layout = layout;
+		facts->interpreter_size = layout_size(&layout, "interpreter");
 	}
 	return NULL;
 }
@@ -253,13 +256,21 @@ static struct fh_error *search_blocks(struct perl_state *state, const struct ima
 	struct ledger *ledger = state->target->ledger;
 	struct ledger_cursor cursor = { 0 };
 	struct block block;
+	uint32_t least = UINT32_MAX, most = 0; /* sizes of an interpreter */
 
+	for (size_t i = 0; i < state->facts.len; i++) {
+		uint32_t size = state->facts.items[i]->interpreter_size;
+
+		least = size && size < least ? size : least;
+		most = size > most ? size : most;
+	}
 	while (ledger_next(ledger, &cursor, &block) && state->list.len < MOST_INTERPRETERS &&
 	       state->refused < MOST_REFUSED) {
 		const struct category *c = ledger_category_of(ledger, block.category);
 		uint64_t data = block.start + c->head, room = block.end + 8 - data;
 
-		if (c->unknown && c->state == FH_LIVE && may_be_size(state, room))
+		if (room >= least && room < most + MALLOC_ROUNDING && c->unknown && c->state == FH_LIVE &&
+		    may_be_size(state, room))
 			TRY(try_candidate(state, image, data, room, flavour));
 	}
 	return NULL;

@@ -129,6 +129,7 @@ struct perl_facts {
 	struct perl_offsets o;
 	struct layout regexp, io;  /* the fields of their bodies */
 	uint32_t interpreter_size; /* 0: its variables are symbols */
+	bool asked, resolved;
 	struct sv_bits bits;
 	struct sv_body bodies[SVT_MOST];
 };
@@ -164,9 +165,8 @@ struct perl {
 	struct ops *ops;          /* of code.c; NULL: this version's ops are not known */
 };
 
-/* layout.c: resolves a layout; false when it lacks what this program needs. The result lasts as long as the
- * process and is shared by all interpreters with it. */
-bool perl_resolve(const struct layout *layout, struct perl_facts *ret);
+/* layout.c: fills the rest of what is known with a layout, once; false when that lacks what this program needs. */
+bool perl_resolve(struct perl_facts *facts);
 /* A number that the layout has as a constant ("SVt_PVHV"); `otherwise` when it hasn't. */
 uint32_t perl_constant(const struct layout *layout, const char *name, uint32_t otherwise);
 

@@ -68,7 +68,8 @@ void refs_tell_words(struct refs *refs, uint64_t start, uint64_t end, unsigned f
 
 		for (size_t i = 0; i < n && !refs->stopped; i++)
 			if (words[i] >= PAGE && words[i] % 8 == 0 && is_beginning(refs, words[i]))
-				refs_tell(refs, words[i], flags | REF_GUESS, name);
+				refs_tell(refs, words[i], flags | REF_GUESS | (refs_is_value(refs->index, words[i]) ? 0 : REF_PART),
+					  name);
 		at += 8 * (n ? n : 1);
 		if (!n) /* what can't be read ends at a page */
 			at = (at + PAGE - 1) & ~(uint64_t)(PAGE - 1);

@@ -127,7 +127,7 @@ void refs_of_slab(struct refs *refs, uint64_t slab);
 /* Where the slab begins that an op lies in; 0 when it can't be told. */
 uint64_t op_slab(struct refs_index *index, uint64_t slot);
 
-/* show.c: the hook. */
+/* show_parts.c: the hook. */
 void perl_show(struct perl_state *state, const struct block *block, runtime_field_visitor *visit, void *context);
 
 #endif

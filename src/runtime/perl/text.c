@@ -40,7 +40,7 @@ static size_t decode(const uint8_t *bytes, size_t n, uint32_t *ret)
 	return len;
 }
 
-static void add_character(struct text *text, uint32_t c, bool utf8)
+static void add_character(struct text *text, uint32_t c, bool utf8, bool literal)
 {
 	static const char letters[][2] = { { '\n', 'n' }, { '\t', 't' }, { '\r', 'r' }, { '\033', 'e' }, { '\0', '0' } };
 
@@ -49,7 +49,7 @@ static void add_character(struct text *text, uint32_t c, bool utf8)
 			text_add(text, "\\%c", letters[i][1]);
 			return;
 		}
-	if (c < 0x80 && strchr("\"\\$@", (int)c) && c)
+	if (c && c < 0x80 && strchr(literal ? "\"\\$@" : "\"\\", (int)c))
 		text_add(text, "\\%c", (int)c);
 	else if (c >= 0x20 && c < 0x7f)
 		text_add(text, "%c", (int)c);
@@ -59,7 +59,7 @@ static void add_character(struct text *text, uint32_t c, bool utf8)
 		text_add(text, "\\x%02" PRIx32, c);
 }
 
-void text_add_quoted(struct text *text, const uint8_t *bytes, size_t n, bool utf8, bool more)
+void text_add_quoted(struct text *text, const uint8_t *bytes, size_t n, bool utf8, bool more, bool literal)
 {
 	text_add(text, "\"");
 	for (size_t i = 0, len; i < n; i += len) {
@@ -68,7 +68,7 @@ void text_add_quoted(struct text *text, const uint8_t *bytes, size_t n, bool utf
 		len = utf8 ? decode(bytes + i, n - i, &c) : 1;
 		if (!len && more && n - i < 4) /* the cut went through a character */
 			break;
-		add_character(text, c, utf8 && len);
+		add_character(text, c, utf8 && len, literal);
 		len = len ? len : 1;
 	}
 	text_add(text, more ? "\"..." : "\"");
@@ -80,7 +80,7 @@ static void add_string(struct perl *perl, struct text *text, const struct sv *sv
 	uint64_t len = sv_word(perl, sv, perl->o->xpv_cur);
 	size_t n = memory_read(&perl->target->source->memory, sv->u, bytes, len < sizeof(bytes) ? len : sizeof(bytes));
 
-	text_add_quoted(text, bytes, n, sv->flags & perl->bits->utf8, len > n);
+	text_add_quoted(text, bytes, n, sv->flags & perl->bits->utf8, len > n, false);
 }
 
 /* ---- hash keys ------------------------------------------------------------------ */
@@ -117,7 +117,7 @@ void text_add_key(struct perl *perl, struct text *text, uint64_t hek)
 	if (n == len && is_plain(bytes, n))
 		text_add(text, "%.*s", (int)n, (const char *)bytes);
 	else
-		text_add_quoted(text, bytes, n, flags & 1, n < len);
+		text_add_quoted(text, bytes, n, flags & 1, n < len, true);
 }
 
 /* ---- names ------------------------------------------------------------------------ */

@@ -17,8 +17,8 @@ static inline struct text text_in(char *bytes, size_t size)
 	return (struct text){ bytes, size, 0 };
 }
 void text_add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* In double quotes, as a literal of Perl's: escapes, \x{..} for what is not ASCII. `more`: it was cut. */
-void text_add_quoted(struct text *text, const uint8_t *bytes, size_t n, bool utf8, bool more);
+/* In double quotes: escapes, \x{..} for what is not ASCII. `more`: it was cut; `literal`: Perl can read it again. */
+void text_add_quoted(struct text *text, const uint8_t *bytes, size_t n, bool utf8, bool more, bool literal);
 /* A hash key by its HEK, as in a subscript: name, 17, "with \"quotes\"". */
 void text_add_key(struct perl *perl, struct text *text, uint64_t hek);
 /* What a scalar holds: "text", 17, undef, App::User=HASH(0x...), *main::STDOUT. Looks no further. */
