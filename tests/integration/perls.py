@@ -2,8 +2,8 @@
 """What the tests of Perl share: the perls there are, and the oracle that counts the values in a perl's memory.
 
 The oracle knows two things of every perl since 5.28: four immortal values lie side by side in struct interpreter, and
-56 bytes before the first of them is sv_count, followed by the chains of free heads and of arenas. So it finds interpreters
-in a way that is not that of the program under test, and takes nothing from its layouts.
+56 bytes before the first of them is sv_count, followed by the chains of free heads and of arenas. So it finds
+interpreters in a way that is not that of the program under test, and takes nothing from its layouts.
 """
 import glob
 import os

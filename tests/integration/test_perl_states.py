@@ -22,9 +22,11 @@ STATES = {
 	"recursion of a sort": ("""
 		sub deep { my $n = shift; $n ? [sort { $n == 1 && ready(); deep($n - 1); $a <=> $b } 1 .. 2] : 0 } deep(30);""", {}),
 	"local": ("""
-		our ($x, @y, %z) = (1); @y = (1 .. 100); %z = (k => bless({}, 'In::Saved'), l => 2); our $saved = bless [], 'In::Saved';
+		our ($x, @y, %z) = (1); @y = (1 .. 100); %z = (k => bless({}, 'In::Saved'), l => 2);
+		our $saved = bless [], 'In::Saved';
 		sub inner { ready() }
-		{ local $x = 2; local @y = (bless []); local %z; local $saved; local $_ = 'a'; local $/; local $SIG{__WARN__} = sub { };
+		{ local $x = 2; local @y = (bless []); local %z; local $saved; local $_ = 'a'; local $/;
+		local $SIG{__WARN__} = sub { };
 		local $ENV{PATH} = 'x'; local @ENV{qw(A B)} = (1, 2); local *inner2 = sub { inner() }; inner2(); }""",
 		{("hash", "In::Saved"): 1, ("array", "In::Saved"): 1}),
 	"die handler": ("""
@@ -39,7 +41,10 @@ STATES = {
 		sub In::Object::DESTROY { ready() }
 		eval { my $object = bless [], 'In::Object'; die 'away' };""", {("array", "In::Object"): 1}),
 	"destructors within destructors": ("""
-		sub In::Object::DESTROY { my $n = $_[0]{n}; if (!$n) { ready() } else { my $next = bless {n => $n - 1}, 'In::Object' } }
+		sub In::Object::DESTROY {
+			my $n = $_[0]{n};
+			if (!$n) { ready() } else { my $next = bless {n => $n - 1}, 'In::Object' }
+		}
 		{ my $object = bless {n => 40}, 'In::Object' }""", {("hash", "In::Object"): 41}),
 	"END": ("our $object = bless {}, 'In::Object'; END { ready() } exit 3;", {("hash", "In::Object"): 1}),
 	"global destruction": ("""
@@ -47,7 +52,9 @@ STATES = {
 		our %keep = map { $_ => [1 .. 10] } 1 .. 100; { my $loop = bless {}, 'In::Object'; $loop->{self} = $loop; }
 		our $object = bless {}, 'In::Object';""", {("hash", "In::Object"): None}),
 	"BEGIN": ("use strict; sub outer { my $x = shift; my $in = sub { BEGIN { ready() } $x }; return $in }", {}),
-	"require": ("push @INC, sub { my $text = 'ready(); 1'; open my $file, '<', \\$text; return $file }; require In::Nothing;", {}),
+	"require": ("""
+		push @INC, sub { my $text = 'ready(); 1'; open my $file, '<', \\$text; return $file };
+		require In::Nothing;""", {}),
 	"string eval": ("eval 'my $x = bless [], q(In::Eval); sub { ready(); $x }->()';", {("array", "In::Eval"): 1}),
 	"sort block": ("my $n; my @x = sort { ready() if !$n++; $a <=> $b } reverse 1 .. 1000;", {}),
 	"map in grep": ("my @x = grep { $_ > 2 } map { ready() if $_ == 500; $_ * 2 } 1 .. 1000;", {}),
@@ -55,21 +62,27 @@ STATES = {
 	"substitution": ("my $text = 'abc' x 100; $text =~ s/b/ready() if !$n++; 'x'/ge;", {}),
 	"signal handler": ("$SIG{USR1} = sub { ready() }; kill USR1 => $$; 1 for 1 .. 1000;", {}),
 	"format": ("format STDERR =\n@<<< @<<<\nready(), 2\n.\nwrite STDERR;\n", {("format", ""): 1}),
-	"tie": ("sub In::Tie::TIEHASH { bless {}, shift } sub In::Tie::FETCH { ready() } tie my %h, 'In::Tie'; my $x = $h{a}{b};", {}),
+	"tie": ("""
+		sub In::Tie::TIEHASH { bless {}, shift } sub In::Tie::FETCH { ready() }
+		tie my %h, 'In::Tie'; my $x = $h{a}{b};""", {}),
 	"overload": ("package In::Op { use overload '+' => sub { main::ready(); 1 } } my $x = 1 + bless {}, 'In::Op';",
 		{("hash", "In::Op"): 1}),
 	"AUTOLOAD and goto": ("our $AUTOLOAD; sub AUTOLOAD { goto &ready } main->missing(1, 2);", {}),
 	"each": ("my %h = map { $_ => 1 } 1 .. 500; while (my ($k) = each %h) { delete $h{$k}; ready() if !$n++ }", {}),
 	"lvalue sub": ("my $x; sub value : lvalue { ready(); $x } value() = 7;", {}),
-	"children": ("pipe my $r, my $w; my $pid = fork // die; if (!$pid) { close $w; sysread $r, my $x, 1; exit } ready();", {}),
+	"children": ("""
+		pipe my $r, my $w; my $pid = fork // die; if (!$pid) { close $w; sysread $r, my $x, 1; exit } ready();""", {}),
 	"handles": ("""
 		open my $text, '<:encoding(UTF-8)', $0 or die; my $line = <$text>; open my $out, '>:gzip', '/dev/null';
 		open my $memory, '>', \\my $buffer; print $memory 'x' x 10000; opendir my $directory, '/'; readdir $directory;
-		open my $from, '-|', 'echo', 'a'; my $all = <$from>; binmode STDERR, ':utf8:crlf'; local *OLD; open OLD, '>&STDERR'; ready();""",
+		open my $from, '-|', 'echo', 'a'; my $all = <$from>; binmode STDERR, ':utf8:crlf';
+		local *OLD; open OLD, '>&STDERR'; ready();""",
 		{}),
 	"packages that are gone": ("""
-		@In::Gone::ISA = 'In::Base'; sub In::Gone::x { } our @keep = map { bless [], 'In::Gone' } 1 .. 7; my $x = In::Gone->can('x');
-		undef %In::Gone::; delete $main::{'In::'}; undef &ready2; *ready3 = \\&ready; delete $main::{ready3}; ready();""", {}),
+		@In::Gone::ISA = 'In::Base'; sub In::Gone::x { } our @keep = map { bless [], 'In::Gone' } 1 .. 7;
+		my $x = In::Gone->can('x');
+		undef %In::Gone::; delete $main::{'In::'}; undef &ready2; *ready3 = \\&ready; delete $main::{ready3};
+		ready();""", {}),
 	"inheritance": ("""
 		{ package In::C0; use mro 'c3'; sub new { bless {}, shift } }
 		for (1 .. 60) { no strict 'refs'; @{"In::C${_}::ISA"} = 'In::C' . ($_ - 1); mro::set_mro("In::C$_", 'c3') }
@@ -267,20 +280,22 @@ class Embedded(PerlCase):
 		# What the program holds itself is nobody's.
 		self.assertEqual(rows_by_name(result)[("uncategorized", "5008 bytes", "")]["count"], 100)
 
-	def test_programs_that_map_it(self):
-		"""Those that are here: irssi and vim load it for their scripts."""
-		self.need("vim")
-		self.need("script")
-		if b"libperl" not in subprocess.run(["ldd", shutil.which("vim")], capture_output=True).stdout:
-			self.skipTest("vim is here without perl in it")
-		target = self.start(["script", "-qec", "vim -u NONE -c 'perl @x = map { bless {}, q(In::Vim) } 1 .. 500' "
-			"-c '!echo READY' -c 'sleep 1000'", "/dev/null"])
-		vim = harness.children(target.pid)[0]
-		self.addCleanup(os.kill, vim, signal.SIGKILL)
-		os.kill(vim, signal.SIGSTOP)
-		harness.wait_until(lambda: harness.state(vim) == "T", "vim stops")
-		result = self.balance(vim)
-		self.assertEqual(rows_by_name(result)[("perl", "hash", "In::Vim")]["count"], 500)
+	def test_irssi(self):
+		"""A program that maps libperl.so, and runs scripts of its users in it."""
+		self.need("irssi", "script")
+		place = self.directory()
+		os.makedirs(place + "/scripts/autorun")
+		with open(place + "/scripts/autorun/hold.pl", "w") as f:
+			f.write("our @items = map { bless {}, 'In::Chat' } 1 .. 500; open my $f, '>', '%s/done'; 1;" % place)
+		target = self.start(["script", "-qec", "exec irssi --home=" + place, "/dev/null"], mark=None)
+		harness.wait_until(lambda: not target.running() or os.path.exists(place + "/done"), "irssi runs its script")
+		irssi = harness.children(target.pid)[0]
+		self.addCleanup(os.kill, irssi, signal.SIGKILL)
+		os.kill(irssi, signal.SIGSTOP)
+		harness.wait_until(lambda: harness.state(irssi) == "T", "irssi stops")
+		result = self.balance(irssi)
+		self.assertValues(result, interpreters(irssi))
+		self.assertEqual(rows_by_name(result)[("perl", "hash", "In::Chat")]["count"], 500)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * embed_perl [HOLD]: a program with two perls of its own, which make 1,000 and 3,000 objects of Embed::Item. The memory
+ * embed_perl: a program with two perls of its own, which make 1,000 and 3,000 objects of Embed::Item. The memory
  * that the program itself holds is no perl's.
  */
 #include <EXTERN.h>
@@ -27,7 +27,8 @@ int main(int argc, char **argv, char **environment)
 
 	PERL_SYS_INIT3(&argc, &argv, &environment);
 	one = start_perl("our @items = map { bless {number => $_}, 'Embed::Item' } 1 .. 1000");
-	other = start_perl("our @items = map { bless {number => $_}, 'Embed::Item' } 1 .. 3000; our $x = 'x' x 50000; $x .= 'y'");
+	other = start_perl("our @items = map { bless {number => $_}, 'Embed::Item' } 1 .. 3000;"
+			   "our $text = 'x' x 50000; $text .= 'y'");
 	for (int i = 0; i < 100; i++)
 		memset(own[i] = malloc(5000), i, 5000);
 	printf("READY {\"items\": 4000, \"own\": %d}\n", own[7][0] == 7 ? 100 : 0);

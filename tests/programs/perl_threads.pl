@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# perl_threads.pl THREADS [shared]: each thread makes objects of its own class, thread n 1000 n of them. Says READY when all
-# have, and waits for its input. With "shared", variables are shared too, which have an interpreter of their own.
+# perl_threads.pl THREADS [shared]: each thread makes objects of its own class, thread n 1000 n of them. Says READY
+# when all have, and waits for its input. With "shared" some variables are shared; these have
+# an interpreter of their own.
 use strict;
 use warnings;
 use threads;

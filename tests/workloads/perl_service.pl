@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # perl_service.pl [SCALE]: a heap like that of a long-running service, of perl's own modules only: users in a registry,
-# sessions that hold closures, a tree that nobody can free, caches of numbers and of long strings, decoded JSON, expressions, and
-# the holes that what is gone left. SCALE 10 makes about 70 MB.
+# sessions that hold closures, a tree that nobody can free, caches of numbers and of long strings, decoded JSON,
+# expressions, and the holes that what is gone left. SCALE 10 makes about 70 MB.
 use strict;
 use warnings;
 use Data::Dumper ();

@@ -12,6 +12,7 @@
 
 /* ---- heads -------------------------------------------------------------------- */
 
+/* Another interpreter's arena says that this is the same one, not that something is broken. */
 static bool find_head_arenas(struct perl *perl)
 {
 	struct source *source = perl->target->source;
@@ -19,20 +20,22 @@ static bool find_head_arenas(struct perl *perl)
 	uint64_t at = perl_pointer(perl, "sv_arenaroot"), heads = 0;
 	bool sound = true;
 
-	while (at && sound) {
+	perl->broken_at = 0;
+	while (at && sound && !hashmap_get(perl->taken, at)) {
 		struct sv_arena arena = { .start = at };
 		uint64_t next = 0;
 
-		sound = at % 8 == 0 && !hashmap_get(&seen, at) && !hashmap_get(perl->taken, at) &&
-			hashmap_put(&seen, at, 1) && source_u64(source, at, &next) &&
-			source_u32(source, at + 8, &arena.n) && arena.n > 1 && arena.n <= MOST_HEADS &&
-			vec_push(&perl->arenas, arena);
+		sound = at % 8 == 0 && !hashmap_get(&seen, at) && hashmap_put(&seen, at, 1) &&
+			source_u64(source, at, &next) && source_u32(source, at + 8, &arena.n) && arena.n > 1 &&
+			arena.n <= MOST_HEADS && vec_push(&perl->arenas, arena);
 		heads += arena.n; /* arenas that overlap have more than there is room for */
-		sound = sound && heads <= perl->target->source->os_virtual / HEAD_SIZE;
+		sound = sound && heads <= source->os_virtual / HEAD_SIZE;
+		if (!sound)
+			perl->broken_at = at;
 		at = next;
 	}
 	hashmap_deinit(&seen);
-	return sound;
+	return sound && !at;
 }
 
 void perl_arenas_each(struct perl *perl, sv_visitor *visit, void *context)
@@ -52,6 +55,21 @@ static void count_head(struct perl *perl, const struct sv *sv, void *context)
 	(void)sv;
 	(void)context;
 	perl->live++;
+}
+
+uint64_t perl_arenas_freed(struct perl *perl)
+{
+	uint64_t freed = 0;
+
+	for (size_t i = 0; i < perl->arenas.len; i++) {
+		const struct sv_arena arena = perl->arenas.items[i];
+		uint32_t flags;
+
+		for (uint32_t n = 1; n < arena.n; n++)
+			freed += source_u32(perl->target->source, arena.start + n * HEAD_SIZE + 12, &flags) &&
+				 (flags & 0xff) == SVT_FREED;
+	}
+	return freed;
 }
 
 /* ---- bodies --------------------------------------------------------------------- */

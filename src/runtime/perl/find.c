@@ -91,6 +91,7 @@ enum verdict {
 	NO_PERL,
 	OTHER_VERSION, /* it says a version that the layout is not of */
 	OTHER_COUNT,   /* it is one, but its heads are not as many as it says */
+	BROKEN_CHAIN,  /* it is one, but its arenas are no chain */
 	IS_PERL,
 };
 
@@ -104,16 +105,15 @@ static bool is_about(uint64_t count, uint64_t other)
  * yet. Destructors that run within each other have several of these, which sv_count counts. */
 static bool counts_agree(struct perl *perl)
 {
-	uint64_t heads = 0, unused = 0, at = perl_pointer(perl, "sv_root");
+	uint64_t freed = 0, chained = 0, at = perl_pointer(perl, "sv_root");
 
 	if (is_about(perl->live, perl->sv_count))
 		return true;
-	for (size_t i = 0; i < perl->arenas.len; i++)
-		heads += perl->arenas.items[i].n - 1;
-	for (; at && unused <= heads; unused++)
+	freed = perl_arenas_freed(perl);
+	for (; at && chained <= freed; chained++)
 		if (!source_u64(perl->target->source, at, &at))
 			return false;
-	return perl->live < perl->sv_count && unused <= heads && is_about(heads - unused, perl->sv_count);
+	return chained <= freed && is_about(perl->live + (freed - chained), perl->sv_count);
 }
 
 static enum verdict try_layout(struct perl *perl, const struct perl_facts *facts, bool must_say)
@@ -130,7 +130,7 @@ static enum verdict try_layout(struct perl *perl, const struct perl_facts *facts
 	perl->flavour = facts->layout.facts[0].flavour;
 	perl->arenas.len = 0;
 	perl->sv_count = perl_pointer(perl, "sv_count");
-	if (!perl->sv_count || perl->sv_count > perl->target->source->os_virtual / HEAD_SIZE)
+	if (!perl->sv_count || (!must_say && perl->sv_count > perl->target->source->os_virtual / HEAD_SIZE))
 		return NO_PERL;
 	perl->strtab = perl_pointer(perl, "strtab");
 	read_version(perl, version);
@@ -146,7 +146,7 @@ static enum verdict try_layout(struct perl *perl, const struct perl_facts *facts
 		return NO_PERL;
 	snprintf(perl->full_version, sizeof(perl->full_version), "%s", version[0] ? version : perl->version);
 	if (!perl_arenas_count(perl))
-		return NO_PERL;
+		return must_say && perl->broken_at ? BROKEN_CHAIN : NO_PERL;
 	return counts_agree(perl) ? IS_PERL : OTHER_COUNT;
 }
 
@@ -214,6 +214,11 @@ static struct fh_error *try_candidate(struct perl_state *state, const struct ima
 			       "perl %s at 0x%" PRIx64 ": it says %" PRIu64 " values and has %" PRIu64
 			       "; it is corrupt, or was being changed, and is not looked into",
 			       perl->full_version, address, perl->sv_count, perl->live);
+	if (verdict == BROKEN_CHAIN && !state->refused++)
+		target_damaged(state->target,
+			       "perl %s at 0x%" PRIx64 ": its chain of arenas of values is broken at 0x%" PRIx64
+			       "; it is corrupt, not all there, or was being changed, and is not looked into",
+			       perl->full_version, address, perl->broken_at);
 	perl->number = (uint32_t)state->list.len;
 	for (size_t i = 0; verdict == IS_PERL && i < perl->arenas.len; i++)
 		if (!hashmap_put(&state->taken, perl->arenas.items[i].start, 1))
@@ -308,7 +313,7 @@ struct fh_error *perl_find(struct perl_state *state)
 		source_warn(state->target->source,
 			    "%s is perl %s, a version that is not known: its memory is shown as blocks of malloc",
 			    image->path, state->other_version);
-	else if (!state->list.len && !state->target->damaged)
+	else if (!state->list.len && !state->refused)
 		source_warn(
 			state->target->source,
 			"%s is perl, of a version that is not known, or it has not started yet: its memory is shown as "

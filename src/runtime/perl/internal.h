@@ -151,6 +151,7 @@ struct perl {
 	uint64_t strtab;                    /* address of the hash of shared keys */
 	uint64_t sv_count;                  /* what it says */
 	uint64_t live;                      /* what was found */
+	uint64_t broken_at;                 /* where an arena of heads should be, and is none; 0: nowhere */
 	struct hashmap *taken;              /* chunks of heads of other interpreters, which can't be its own */
 	uint64_t patience;                  /* see perl_patience() */
 	VEC(struct sv_arena) arenas;        /* ascending once they are counted */
@@ -192,6 +193,8 @@ uint64_t perl_pointer(struct perl *perl, const char *name);
 /* arenas.c */
 /* Lists the arenas of heads and counts those that live; false when the list is no such list. */
 bool perl_arenas_count(struct perl *perl);
+/* How many heads of theirs have been freed. */
+uint64_t perl_arenas_freed(struct perl *perl);
 /* Lists the arenas of bodies, and keeps all arenas from being taken for something else. */
 struct fh_error *perl_arenas_find(struct perl *perl);
 struct fh_error *perl_arenas_carve(struct perl *perl);
