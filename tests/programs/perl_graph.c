@@ -25,12 +25,13 @@ struct graph {
 	void *state;
 	struct block *blocks; /* by slot */
 	size_t n_slots;
-	uint8_t *reached;     /* by slot: REACHED, STRONGLY */
-	uint32_t *counted;    /* by slot: strong references to it, guesses aside */
+	uint8_t *reached;  /* by slot: REACHED, STRONGLY */
+	uint32_t *counted; /* by slot: strong references to it, guesses aside */
 	uint32_t *guessed;
 	uint32_t *queue;
 	size_t queued;
 	uint8_t mark;
+	uint64_t from;
 	uint64_t edges, weak_edges, part_edges, guess_edges, roots, dangling;
 };
 
@@ -46,7 +47,7 @@ static const struct category *category_of(const struct graph *graph, const struc
 static bool is_head(const struct graph *graph, const struct block *block)
 {
 	static const char *const kinds[] = { "scalar", "invlist", "regexp", "glob", "lvalue", "array",
-					     "hash",   "code",	  "format", "io",   "object" };
+					     "hash",   "code",    "format", "io",   "object" };
 	const struct category *c = category_of(graph, block);
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
@@ -85,6 +86,8 @@ static bool take(void *context, const struct runtime_ref *ref)
 		return true;
 	if (!ledger_find(graph->ledger, ref->target, &block)) {
 		graph->dangling++;
+		if (getenv("PERL_GRAPH_DANGLING"))
+			fprintf(stderr, "0x%" PRIx64 " from 0x%" PRIx64 "\n", ref->target, graph->from);
 		return true;
 	}
 	if (!(graph->reached[block.slot] & graph->mark)) {
@@ -100,6 +103,7 @@ static void reach(struct graph *graph, uint8_t mark)
 	graph->queued = 0;
 	graph->runtime->roots(&graph->census->target, graph->state, take, graph);
 	for (size_t i = 0; i < graph->queued; i++)
+		graph->from = graph->blocks[graph->queue[i]].start,
 		graph->runtime->refs(&graph->census->target, graph->state, &graph->blocks[graph->queue[i]], false, take,
 				     graph);
 }
@@ -135,7 +139,8 @@ static void count_all(struct graph *graph)
 {
 	for (size_t i = 0; i < graph->n_slots; i++)
 		if (graph->blocks[i].end)
-			graph->runtime->refs(&graph->census->target, graph->state, &graph->blocks[i], false, count, graph);
+			graph->runtime->refs(&graph->census->target, graph->state, &graph->blocks[i], false, count,
+					     graph);
 	graph->runtime->roots(&graph->census->target, graph->state, count_root, graph);
 }
 
@@ -184,7 +189,8 @@ static void print_lines(const char *name, struct line *lines, size_t n)
 		print_string(lines[i].kind);
 		printf(", \"detail\": ");
 		print_string(lines[i].detail);
-		printf(", \"difference\": %" PRId64 ", \"count\": %zu, \"size\": %" PRIu64 ", \"example\": \"0x%" PRIx64 "\"}",
+		printf(", \"difference\": %" PRId64 ", \"count\": %zu, \"size\": %" PRIu64 ", \"example\": \"0x%" PRIx64
+		       "\"}",
 		       lines[i].difference, end - i, size, lines[i].example);
 	}
 	printf("],\n");
@@ -225,8 +231,12 @@ static void report_counts(const struct graph *graph, struct line *lines)
 		else if (graph->counted[i] < refcnt && graph->counted[i] + graph->guessed[i] >= refcnt)
 			with_guesses++;
 		else
-			lines[n++] = (struct line){ category_of(graph, block)->kind, category_of(graph, block)->detail,
-						    (int64_t)graph->counted[i] - refcnt, 1, block->start, block->end - block->start };
+			lines[n++] = (struct line){ category_of(graph, block)->kind,
+						    category_of(graph, block)->detail,
+						    (int64_t)graph->counted[i] - refcnt,
+						    1,
+						    block->start,
+						    block->end - block->start };
 	}
 	print_lines("counts_differ", lines, n);
 	printf(" \"heads\": %zu, \"exact\": %zu, \"exact_with_guesses\": %zu,\n", heads, exact, with_guesses);
@@ -392,6 +402,7 @@ int main(int argc, char **argv)
 	error = fh_census_open(argv[1], NULL, &graph.census);
 	if (error) {
 		fprintf(stderr, "%s\n", error->message);
+		fh_error_destroy(error);
 		return 1;
 	}
 	graph.ledger = graph.census->target.ledger;
@@ -405,6 +416,7 @@ int main(int argc, char **argv)
 	}
 	if (!graph.runtime) {
 		fprintf(stderr, "no runtime whose references are known\n");
+		fh_census_destroy(graph.census);
 		return 1;
 	}
 	list_blocks(&graph);

@@ -57,19 +57,21 @@ static bool variable_name(struct refs *refs, uint64_t padname, char name[VARIABL
 	    !source_string(source, pv, name, VARIABLE_LEN) || !name[0])
 		return false;
 	*ret_outer = flags & refs->perl->bits->pn_outer;
-	return true;
+	return !(flags & refs->perl->bits->pn_our); /* the variable is in its package; the slot keeps a temporary */
 }
 
-static void name_item(struct refs *refs, const char *sub, uint64_t padname, uint64_t item, uint64_t i, char *name, size_t size)
+static void name_item(struct refs *refs, const char *sub, uint64_t padname, uint64_t item, uint64_t i, char *name,
+		      size_t size)
 {
-	char variable[VARIABLE_LEN];
+	char variable[VARIABLE_LEN] = "";
 	struct text text = text_in(name, size);
 	struct sv sv;
 	bool outer = false;
 
-	if (variable_name(refs, padname, variable, &outer)) {
-		/* a captured sub is written like a variable too: &foo */
+	if (variable_name(refs, padname, variable, &outer) && variable[1]) {
 		text_add(&text, outer ? "%s of closure %s" : "%s in pad of %s", variable, sub);
+	} else if (variable[0] == '&') {
+		text_add(&text, "anonymous sub %" PRIu64 " of %s", i, sub);
 	} else if (i == 0) {
 		text_add(&text, "@_ of %s", sub);
 	} else if (sv_at(refs->perl, item, &sv) && sv_is(&sv, SV_GLOB)) {
@@ -91,8 +93,10 @@ void refs_of_pad(struct refs *refs, const struct sv *pad, uint64_t code)
 
 	if (!array_items(refs, pad, &start, &end))
 		return;
-	if (refs->named && (!sv_at(refs->perl, code, &sv) || !code_name(refs->perl, &sv, sub, sizeof(sub))))
-		snprintf(sub, sizeof(sub), code == refs->index->main_cv ? "the main program" : "a sub at 0x%" PRIx64, code);
+	if (code == refs->index->main_cv)
+		snprintf(sub, sizeof(sub), "the main program");
+	else if (refs->named && (!sv_at(refs->perl, code, &sv) || !code_name(refs->perl, &sv, sub, sizeof(sub))))
+		snprintf(sub, sizeof(sub), "a sub at 0x%" PRIx64, code);
 	for (uint64_t i = 0; start + 8 * i + 8 <= end && !refs->stopped; i++) {
 		uint64_t item = word_at(refs, start + 8 * i);
 
@@ -186,8 +190,8 @@ void refs_of_code(struct refs *refs, const struct sv *sv)
 		refs_tell(refs, name, REF_PART, "name");
 	else
 		refs_tell(refs, name, flags & bits->cv_cvgv_rc ? REF_STRONG : REF_WEAK, "CvGV");
-	refs_tell(refs, sv_word(perl, sv, perl->o->xcv_outside),
-		  flags & bits->cv_weakoutside ? REF_WEAK : REF_STRONG, "CvOUTSIDE");
+	refs_tell(refs, sv_word(perl, sv, perl->o->xcv_outside), flags & bits->cv_weakoutside ? REF_WEAK : REF_STRONG,
+		  "CvOUTSIDE");
 	if (refs_class_at(refs->index, file, NULL) == CLASS_WORDS)
 		refs_tell(refs, file, REF_PART, "file name");
 	if (flags & bits->cv_xsub) {
@@ -210,7 +214,8 @@ uint64_t op_slab(struct refs_index *index, uint64_t slot)
 	if (at->opslot_offset < 0 || at->opslab_slots < 0 ||
 	    !source_read(index->state->target->source, slot + (uint64_t)at->opslot_offset, &words, sizeof(words)))
 		return 0;
-	for (unsigned from_slots = 0; from_slots < 2; from_slots++) { /* 5.36 counts from the first slot, 5.32 from the slab */
+	for (unsigned from_slots = 0; from_slots < 2;
+	     from_slots++) { /* 5.36 counts from the first slot, 5.32 from the slab */
 		uint64_t slab = slot - 8 * (uint64_t)words - (from_slots ? 0 : (uint64_t)at->opslab_slots);
 
 		if (refs_class_at(index, slab, &block) == CLASS_OP_HEADER && refs_data_of(index, &block) <= slab &&
@@ -250,7 +255,8 @@ static void refs_of_op_word(struct refs *refs, uint64_t op, uint32_t offset, con
 	switch (refs_class_at(refs->index, word, &block)) {
 	case CLASS_OP:
 		/* What runs next is somewhere in the tree; the tree is made by first children and siblings. */
-		refs_tell(refs, word, offset == 0 ? REF_PART | REF_WEAK : REF_PART, offset < OP_HEADER ? "next op" : "op");
+		refs_tell(refs, word, offset == 0 ? REF_PART | REF_WEAK : REF_PART,
+			  offset < OP_HEADER ? "next op" : "op");
 		break;
 	case CLASS_HEAD:
 		if (word != block.start || offset < OP_HEADER)
@@ -258,7 +264,8 @@ static void refs_of_op_word(struct refs *refs, uint64_t op, uint32_t offset, con
 		if (is_cop && (int)offset == at->cop_stash)
 			refs_tell(refs, word, REF_WEAK, "package");
 		else /* with threads they are in pads, and this may be what a larger op left behind */
-			refs_tell_format(refs, word, at->pm_regexp >= 0 ? REF_STRONG : REF_GUESS, "constant of %s", name);
+			refs_tell_format(refs, word, at->pm_regexp >= 0 ? REF_STRONG : REF_GUESS, "constant of %s",
+					 name);
 		break;
 	case CLASS_WORDS: /* a count or the like may come before what is pointed to */
 		refs_tell_format(refs, word, REF_PART, "data of %s", name);
@@ -278,8 +285,8 @@ void refs_of_op(struct refs *refs, const struct block *block)
 	uint16_t words;
 
 	/* The last op of a slab reaches into the next chunk's header, others not into the next op. */
-	if (slab && source_read(refs->perl->target->source, block->start + (uint64_t)refs->index->at.opslot_size, &words,
-				sizeof(words)))
+	if (slab && source_read(refs->perl->target->source, block->start + (uint64_t)refs->index->at.opslot_size,
+				&words, sizeof(words)))
 		end = block->start + 8 * (uint64_t)words;
 	if (slab)
 		refs_tell(refs, slab, REF_PART, "slab");

@@ -68,7 +68,8 @@ void refs_tell_words(struct refs *refs, uint64_t start, uint64_t end, unsigned f
 
 		for (size_t i = 0; i < n && !refs->stopped; i++)
 			if (words[i] >= PAGE && words[i] % 8 == 0 && is_beginning(refs, words[i]))
-				refs_tell(refs, words[i], flags | REF_GUESS | (refs_is_value(refs->index, words[i]) ? 0 : REF_PART),
+				refs_tell(refs, words[i],
+					  flags | REF_GUESS | (refs_is_value(refs->index, words[i]) ? 0 : REF_PART),
 					  name);
 		at += 8 * (n ? n : 1);
 		if (!n) /* what can't be read ends at a page */
@@ -104,7 +105,8 @@ static const struct {
 static enum block_class classify(const struct category *c)
 {
 	if (strcmp(c->domain, "perl arena") == 0)
-		return strcmp(c->kind, "arena header") == 0 && strcmp(c->detail, "ops") == 0 ? CLASS_OP_HEADER : CLASS_OTHER;
+		return strcmp(c->kind, "arena header") == 0 && strcmp(c->detail, "ops") == 0 ? CLASS_OP_HEADER
+											     : CLASS_OTHER;
 	if (strcmp(c->domain, "perl") != 0 || c->state == FH_FREE)
 		return CLASS_OTHER;
 	for (enum sv_kind kind = 0; kind < SV_KINDS; kind++)
@@ -208,6 +210,7 @@ static void resolve(struct refs_layout *at, const struct layout *layout)
 		{ &at->cop_filegv, "cop", "cop_filegv" },
 		{ &at->cop_stash, "cop", "cop_stash" },
 		{ &at->pm_regexp, "pmop", "op_pmregexp" },
+		{ &at->aux_flags, "xpvhv_aux", "xhv_aux_flags" },
 		{ &at->re_engine, "regexp", "engine" },
 	};
 
@@ -253,7 +256,8 @@ static bool fill_index(struct refs_index *index)
 			const struct sv_arena *arena = &perl->arenas.items[j];
 
 			if (!vec_push(&index->arenas,
-				      (struct heads_of){ arena->start, arena->start + arena->n * (uint64_t)HEAD_SIZE, perl }))
+				      (struct heads_of){ arena->start, arena->start + arena->n * (uint64_t)HEAD_SIZE,
+							 perl }))
 				return false;
 		}
 		perl_arenas_each(perl, add_pads, index);
@@ -274,6 +278,7 @@ struct refs_index *refs_index_get(struct perl_state *state)
 		return NULL;
 	index->state = state;
 	resolve(&index->at, &state->list.items[0]->layout);
+	index->aux_is_class = perl_constant(&state->list.items[0]->layout, "HvAUXf_IS_CLASS", 0);
 	index->main_cv = perl_pointer(state->list.items[0], "main_cv");
 	if (state->list.len == 1 && index->at.pm_offset >= 0) /* ops are shared by threads, regexps are not */
 		index->regex_pad = perl_pointer(state->list.items[0], "regex_padav");
@@ -319,7 +324,8 @@ static uint64_t slab_of_header(struct refs *refs, const struct block *block)
 	uint64_t head;
 
 	for (uint32_t before = 24; (before -= 8) <= 16;) /* the words before the slab may look like its own */
-		if (source_u64(refs->perl->target->source, block->start + before + (uint64_t)refs->index->at.opslab_head, &head) &&
+		if (source_u64(refs->perl->target->source,
+			       block->start + before + (uint64_t)refs->index->at.opslab_head, &head) &&
 		    refs_class_at(refs->index, head, NULL) == CLASS_OP_HEADER)
 			return block->start + before;
 	return 0;
@@ -369,7 +375,8 @@ static void dispatch(struct refs *refs, enum block_class class, const struct blo
 	}
 }
 
-void perl_refs(struct perl_state *state, const struct block *block, bool named, runtime_ref_visitor *visit, void *context)
+void perl_refs(struct perl_state *state, const struct block *block, bool named, runtime_ref_visitor *visit,
+	       void *context)
 {
 	struct refs_index *index = refs_index_get(state);
 	struct refs refs = { .index = index, .named = named, .visit = visit, .context = context };

@@ -34,10 +34,11 @@ enum block_class {
 /* Offsets that only references need; -1 where this version has no such thing. */
 struct refs_layout {
 	int pn_pv, pn_ourstash, pn_type, pn_flags;
-	int opslab_head, opslab_next, opslab_slots, opslab_size, opslab_freed, opslot_size, opslot_offset, opslot_op, op_sibparent, op_targ, pm_offset;
+	int opslab_head, opslab_next, opslab_slots, opslab_size, opslab_freed, opslot_size, opslot_offset, opslot_op,
+		op_sibparent, op_targ, pm_offset;
 	int mro_linear_all, mro_linear_current, mro_nextmethod, mro_isa, mro_super, mro_destroy;
 	int lv_targ, lv_type, io_ofp, io_top_gv, io_fmt_gv, io_bottom_gv;
-	int obj_fields, obj_maxfield, cop_filegv, cop_stash, re_engine, pm_regexp;
+	int obj_fields, obj_maxfield, cop_filegv, cop_stash, re_engine, pm_regexp, aux_flags;
 	struct layout hash_aux; /* the fields of it */
 };
 
@@ -50,12 +51,13 @@ struct heads_of {
 /* Made when the first reference is asked for. */
 struct refs_index {
 	struct perl_state *state;
-	struct refs_layout at; /* of the first interpreter: the others are of the same program */
-	VEC(uint8_t) classes;  /* enum block_class, by category */
+	struct refs_layout at;       /* of the first interpreter: the others are of the same program */
+	VEC(uint8_t) classes;        /* enum block_class, by category */
 	VEC(struct heads_of) arenas; /* ascending */
 	struct hashmap pads;         /* address of a pad -> of the sub whose it is */
-	uint64_t main_cv;     /* the sub that the program itself is */
-	uint64_t regex_pad;   /* the array of all regexps, which ops hold by number; 0: the array holds them */
+	uint32_t aux_is_class;       /* the flag of a package's auxiliary data; 0: no classes yet */
+	uint64_t main_cv;            /* the sub that the program itself is */
+	uint64_t regex_pad;          /* the array of all regexps, which ops hold by number; 0: the array holds them */
 };
 
 /* One question. */
@@ -79,7 +81,7 @@ enum ref_flags {
 /* Tells one, with its name as it stands. False when no more is wanted. */
 bool refs_tell(struct refs *refs, uint64_t target, unsigned flags, const char *name);
 /* The same with a name that is only put together when it is wanted. */
-#define refs_tell_format(refs, target, flags, ...)                                                       \
+#define refs_tell_format(refs, target, flags, ...)                                                                     \
 	((refs)->named ? refs_tell_named_(refs, target, flags, __VA_ARGS__) : refs_tell(refs, target, flags, NULL))
 bool refs_tell_named_(struct refs *refs, uint64_t target, unsigned flags, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
@@ -104,7 +106,8 @@ void refs_index_destroy(struct refs_index *index);
 struct perl *refs_perl_of(struct refs_index *index, uint64_t address);
 
 /* refs.c, roots.c: the hooks. */
-void perl_refs(struct perl_state *state, const struct block *block, bool named, runtime_ref_visitor *visit, void *context);
+void perl_refs(struct perl_state *state, const struct block *block, bool named, runtime_ref_visitor *visit,
+	       void *context);
 void perl_roots(struct perl_state *state, runtime_ref_visitor *visit, void *context);
 
 /* value_refs.c */

@@ -69,8 +69,17 @@ static void tell_numbered(struct refs *refs, uint64_t start, uint64_t end, unsig
 /* Scratch, or of something that is in use elsewhere: they count nothing. */
 static bool is_only_looked_at(const char *field)
 {
-	static const char *const fields[] = { "Sv", "Xpv", "na", "last_in_gv", "statgv", "firstgv", "secondgv",
-					      "hv_fetch_ent_mh", "lastgotoprobe", "sortstash", "DBcv" };
+	static const char *const fields[] = { "Sv",
+					      "Xpv",
+					      "na",
+					      "last_in_gv",
+					      "statgv",
+					      "firstgv",
+					      "secondgv",
+					      "hv_fetch_ent_mh",
+					      "lastgotoprobe",
+					      "sortstash",
+					      "DBcv" };
 
 	for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++)
 		if (strcmp(field, fields[i]) == 0)
@@ -122,7 +131,8 @@ struct stack_offsets {
 static void tell_one_stack(struct refs *refs, const struct stack_offsets *o, uint64_t info)
 {
 	struct perl *perl = refs->perl;
-	uint64_t contexts = word_at(refs, info + (uint64_t)o->contexts), array = word_at(refs, info + (uint64_t)o->stack), end = 0;
+	uint64_t contexts = word_at(refs, info + (uint64_t)o->contexts),
+		 array = word_at(refs, info + (uint64_t)o->stack), end = 0;
 	uint32_t top = 0;
 	struct sv sv;
 
@@ -194,7 +204,8 @@ static void tell_module(struct perl *perl, const struct sv *sv, void *context)
 	char buffer[NAME_LEN];
 	struct text name = text_in(buffer, sizeof(buffer));
 
-	if (!sv->body->pv || sv->u < PAGE || sv->flags & perl->bits->rok || !(number = hashmap_get(&data->strings, sv->u)))
+	if (!sv->body->pv || sv->u < PAGE || sv->flags & perl->bits->rok ||
+	    !(number = hashmap_get(&data->strings, sv->u)))
 		return;
 	text_add(&name, "PL_my_cxt_list[%" PRIu64 "]", *number - 1);
 	refs_tell(data->refs, sv->address, REF_STRONG, buffer);

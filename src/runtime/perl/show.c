@@ -58,12 +58,29 @@ static void tell_magic(struct show *show, const char *letters)
 		char letter;
 		const char *meaning;
 	} meanings[] = {
-		{ 'P', "tied" },	    { 'p', "element of a tied one" }, { 'q', "tied" },	 { '<', "weakly referred to" },
-		{ '~', "data of C code" },  { 'c', "overload table" },	      { 'E', "%ENV" },	 { 'e', "element of %ENV" },
-		{ 'I', "@ISA" },	    { 'i', "element of @ISA" },	      { 'S', "%SIG" },	 { 's', "element of %SIG" },
-		{ 't', "taint" },	    { 'V', "v-string" },	      { 'w', "UTF-8 cache" }, { 'g', "position of a match" },
-		{ 'r', "regexp" },	    { '#', "length of an array" },    { ']', "check of calls" }, { 'B', "fast search" },
-		{ 'n', "shared by threads" }, { 'N', "shared by threads" },   { 'U', "uvar" },
+		{ 'P', "tied" },
+		{ 'p', "element of a tied one" },
+		{ 'q', "tied" },
+		{ '<', "weakly referred to" },
+		{ '~', "data of C code" },
+		{ 'c', "overload table" },
+		{ 'E', "%ENV" },
+		{ 'e', "element of %ENV" },
+		{ 'I', "@ISA" },
+		{ 'i', "element of @ISA" },
+		{ 'S', "%SIG" },
+		{ 's', "element of %SIG" },
+		{ 't', "taint" },
+		{ 'V', "v-string" },
+		{ 'w', "UTF-8 cache" },
+		{ 'g', "position of a match" },
+		{ 'r', "regexp" },
+		{ '#', "length of an array" },
+		{ ']', "check of calls" },
+		{ 'B', "fast search" },
+		{ 'n', "shared by threads" },
+		{ 'N', "shared by threads" },
+		{ 'U', "uvar" },
 	};
 	char buffer[SHOW_LEN];
 	struct text text = text_in(buffer, sizeof(buffer));
@@ -94,7 +111,8 @@ static void tell_sharing(struct show *show, const struct sv *sv)
 	if (len && source_read(perl->target->source, sv->u + len - 1, &others, 1))
 		show_tell(show, "buffer", "copied on write, shared by %u value%s", others + 1u, others ? "s" : "");
 	else if (!len && source_u64(perl->target->source,
-				    sv->u - (uint64_t)perl->o->hek_key - (uint64_t)perl->o->shared_hek + (uint64_t)perl->o->he_val,
+				    sv->u - (uint64_t)perl->o->hek_key - (uint64_t)perl->o->shared_hek +
+					    (uint64_t)perl->o->he_val,
 				    &users))
 		show_tell(show, "buffer", "a shared hash key, used %" PRIu64 " times", users);
 }
@@ -208,7 +226,8 @@ static void tell_hash(struct show *show, const struct sv *sv)
 		show_tell(show, "symbols of", "%s", name);
 	show_tell(show, "keys", "%" PRIu64, keys);
 	text_add(&text, "{");
-	for (uint64_t i = 0; sv->u >= PAGE && i <= max && i < MOST_LOOKED_AT && sv->u + 8 * i + 8 <= end && shown < MOST_ITEMS; i++)
+	for (uint64_t i = 0;
+	     sv->u >= PAGE && i <= max && i < MOST_LOOKED_AT && sv->u + 8 * i + 8 <= end && shown < MOST_ITEMS; i++)
 		shown = add_bucket(show, &text, word_at(show, sv->u + 8 * i), shown, sv->address == perl->strtab);
 	text_add(&text, keys > shown ? ", ...}" : "}");
 	show_tell(show, "value", "%s", buffer);
@@ -236,7 +255,8 @@ bool show_cop_place(struct perl *perl, const struct refs_index *index, uint64_t 
 	/* Without threads the file is the glob "_<file". */
 	if (index->at.cop_filegv < 0 || !source_u64(source, cop + (uint64_t)index->at.cop_filegv, &at) ||
 	    !sv_at(perl, at, &glob) || !sv_is(&glob, SV_GLOB) ||
-	    !hek_string(perl, sv_word(perl, &glob, perl->o->xgv_namehek), file, sizeof(file)) || strncmp(file, "_<", 2) != 0)
+	    !hek_string(perl, sv_word(perl, &glob, perl->o->xgv_namehek), file, sizeof(file)) ||
+	    strncmp(file, "_<", 2) != 0)
 		return false;
 	snprintf(buffer, size, "%s:%" PRIu32, file + 2, line);
 	return true;
@@ -261,7 +281,9 @@ static bool count_op(void *context, const struct runtime_ref *ref)
 static void tell_ops(struct show *show, uint64_t root)
 {
 	uint64_t slab = show_slabs_of(show, root), n = 0;
-	struct refs refs = { .perl = show->perl, .index = show->index, .named = true, .visit = count_op, .context = &n };
+	struct refs refs = {
+		.perl = show->perl, .index = show->index, .named = true, .visit = count_op, .context = &n
+	};
 
 	for (uint32_t i = 0; slab && i < MOST_SLABS; i++) {
 		refs_of_slab(&refs, slab);
@@ -282,6 +304,10 @@ static void tell_code(struct show *show, const struct sv *sv)
 
 	if (code_name(perl, sv, text, sizeof(text)))
 		show_tell(show, "name", "%s", text);
+	if (sv->address == perl_pointer(perl, "main_cv")) {
+		show_tell(show, "code", "the main program");
+		root = perl_pointer(perl, "main_root");
+	}
 	if (sv->u >= PAGE && sv_string(perl, sv, text, sizeof(text)))
 		show_tell(show, "prototype", "%s", text);
 	if (sv_at(perl, outside, &other) && code_name(perl, &other, text, sizeof(text)))
@@ -376,9 +402,9 @@ static void tell_io(struct show *show, const struct sv *sv)
 	static const struct {
 		char letter;
 		const char *meaning;
-	} meanings[] = { { '<', "for reading" },  { '>', "for writing" }, { '+', "for both" }, { 'a', "for appending" },
-			 { '|', "a pipe" },	  { '-', "standard" },	  { 's', "a socket" }, { '#', "numeric" },
-			 { 'I', "std input" },	  { '\0', "closed" },	  { ' ', "closed" } };
+	} meanings[] = { { '<', "for reading" }, { '>', "for writing" }, { '+', "for both" }, { 'a', "for appending" },
+			 { '|', "a pipe" },      { '-', "standard" },    { 's', "a socket" }, { '#', "numeric" },
+			 { 'I', "std input" },   { '\0', "closed" },     { ' ', "closed" } };
 	int type_at = layout_offset(&show->perl->layout, "xpvio", "xio_type");
 	uint8_t type = 0;
 
@@ -398,7 +424,8 @@ static void tell_scalar(struct show *show, const struct sv *sv)
 	char buffer[SHOW_LEN];
 	struct text text = text_in(buffer, sizeof(buffer));
 
-	if (sv->body->pv && sv->u >= PAGE && sv->flags & (perl->bits->pok | perl->bits->p_pok) && !(sv->flags & perl->bits->rok))
+	if (sv->body->pv && sv->u >= PAGE && sv->flags & (perl->bits->pok | perl->bits->p_pok) &&
+	    !(sv->flags & perl->bits->rok))
 		show_tell(show, "length", "%" PRIu64 " bytes", sv_word(perl, sv, perl->o->xpv_cur));
 	text_add_scalar(perl, &text, sv);
 	show_tell(show, "value", "%s", buffer);

@@ -27,7 +27,12 @@ void text_add(struct text *text, const char *format, ...)
 /* One character of Perl's relaxed UTF-8; returns its bytes, 0 when they are none. */
 static size_t decode(const uint8_t *bytes, size_t n, uint32_t *ret)
 {
-	size_t len = bytes[0] < 0x80 ? 1 : bytes[0] < 0xc2 ? 0 : bytes[0] < 0xe0 ? 2 : bytes[0] < 0xf0 ? 3 : bytes[0] < 0xf8 ? 4 : 0;
+	size_t len = bytes[0] < 0x80   ? 1
+		     : bytes[0] < 0xc2 ? 0
+		     : bytes[0] < 0xe0 ? 2
+		     : bytes[0] < 0xf0 ? 3
+		     : bytes[0] < 0xf8 ? 4
+				       : 0;
 
 	if (!len || len > n)
 		return 0;
@@ -42,7 +47,9 @@ static size_t decode(const uint8_t *bytes, size_t n, uint32_t *ret)
 
 static void add_character(struct text *text, uint32_t c, bool utf8, bool literal)
 {
-	static const char letters[][2] = { { '\n', 'n' }, { '\t', 't' }, { '\r', 'r' }, { '\033', 'e' }, { '\0', '0' } };
+	static const char letters[][2] = {
+		{ '\n', 'n' }, { '\t', 't' }, { '\r', 'r' }, { '\033', 'e' }, { '\0', '0' }
+	};
 
 	for (size_t i = 0; i < sizeof(letters) / sizeof(*letters) - 1; i++)
 		if (c == (uint32_t)letters[i][0]) {
@@ -133,8 +140,8 @@ void text_add_glob_name(struct perl *perl, struct text *text, const struct sv *g
 
 static const char *reference_type(struct perl *perl, const struct sv *sv)
 {
-	static const char *const names[SV_KINDS] = { "SCALAR", "INVLIST", "REGEXP", "GLOB",   "LVALUE", "ARRAY",
-						     "HASH",   "CODE",	  "FORMAT", "IO", "OBJECT" };
+	static const char *const names[SV_KINDS] = { "SCALAR", "INVLIST", "REGEXP", "GLOB", "LVALUE", "ARRAY",
+						     "HASH",   "CODE",    "FORMAT", "IO",   "OBJECT" };
 
 	return sv->flags & perl->bits->rok && sv_is(sv, SV_SCALAR) ? "REF" : names[sv->body->kind];
 }

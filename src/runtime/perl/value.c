@@ -23,7 +23,7 @@ static const char *flags_text(struct perl *perl, const struct sv *sv)
 
 	text[0] = '\0';
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
-		if (sv->flags & words[i].bit && len < sizeof(text))
+		if (sv->flags & words[i].bit && (words[i].bit != b->cow || sv->body->pv) && len < sizeof(text))
 			len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s", len ? " " : "", words[i].word);
 	if (sv->flags & b->rok && sv->flags & b->weakref && len < sizeof(text))
 		len += (size_t)snprintf(text + len, sizeof(text) - len, " weak");

@@ -6,12 +6,12 @@
 #include "runtime/perl/refs.h"
 #include "runtime/perl/text.h"
 
-#define MOST_MAGIC 256u  /* of a value: a few in fact */
-#define MOST_LAYERS 256u /* of a handle */
-#define MOST_NAMES 65536u /* of a package */
-#define MORE_KEYS 16u    /* than a hash says: it may be growing just now */
+#define MOST_MAGIC 256u                   /* of a value: a few in fact */
+#define MOST_LAYERS 256u                  /* of a handle */
+#define MOST_NAMES 65536u                 /* of a package */
+#define MORE_KEYS 16u                     /* than a hash says: it may be growing just now */
 #define KEY_IS_VALUE UINT32_C(0xfffffffe) /* hek_len is HEf_SVKEY */
-#define SLACK_LEAST 32u  /* see claims.c */
+#define SLACK_LEAST 32u                   /* see claims.c */
 #define KEY_LEN 800
 
 static uint64_t word_at(struct refs *refs, uint64_t address)
@@ -41,7 +41,8 @@ static void refs_of_string(struct refs *refs, const struct sv *sv)
 	if (sv->u < PAGE)
 		return;
 	if (len || sv_is(sv, SV_REGEXP)) {
-		start = sv_string_start(perl, sv); /* the string itself may begin in the last bytes, in the next block */
+		start = sv_string_start(perl,
+					sv); /* the string itself may begin in the last bytes, in the next block */
 		refs_tell(refs, start, REF_PART, "string");
 		if (len - sv_word(perl, sv, perl->o->xpv_cur) >= SLACK_LEAST)
 			refs_of_slack(refs, start);
@@ -78,7 +79,8 @@ static void refs_of_array(struct refs *refs, const struct sv *sv)
 	const uint64_t *code = hashmap_get(&refs->index->pads, sv->address);
 
 	if (alloc >= PAGE) { /* of an array that is empty now, the items are only their chunk's header */
-		refs_tell(refs, refs_class_at(refs->index, alloc, NULL) == CLASS_SLACK ? alloc - 1 : alloc, REF_PART, "items");
+		refs_tell(refs, refs_class_at(refs->index, alloc, NULL) == CLASS_SLACK ? alloc - 1 : alloc, REF_PART,
+			  "items");
 		refs_of_slack(refs, alloc - 1);
 	}
 	if (code) {
@@ -163,6 +165,7 @@ static void refs_of_aux(struct refs *refs, uint64_t aux)
 	struct perl *perl = refs->perl;
 	const struct layout *fields = &refs->index->at.hash_aux;
 	uint64_t back = word_at(refs, aux + (uint64_t)perl->o->aux_backreferences);
+	uint32_t flags = 0;
 	struct sv sv;
 
 	/* One alone is there itself; an array is the hash's own. */
@@ -172,9 +175,14 @@ static void refs_of_aux(struct refs *refs, uint64_t aux)
 		return;
 	refs_of_package_names(refs, aux);
 	refs_tell(refs, word_at(refs, aux + (uint64_t)perl->o->aux_mro_meta), REF_PART, "method resolution");
+	source_u32(perl->target->source,
+		   aux + (uint64_t)(refs->index->at.aux_flags < 0 ? 0 : refs->index->at.aux_flags), &flags);
+	if (!(flags & refs->index->aux_is_class))
+		return;
 	for (size_t i = 0; i < fields->len; i++) /* a class of 5.38: its fields, its parent ... */
 		if (strncmp(fields->facts[i].field, "xhv_class_", 10) == 0 && fields->facts[i].size == 8)
-			refs_tell(refs, word_at(refs, aux + fields->facts[i].offset), REF_STRONG, fields->facts[i].field + 4);
+			refs_tell(refs, word_at(refs, aux + fields->facts[i].offset), REF_STRONG,
+				  fields->facts[i].field + 4);
 }
 
 static void refs_of_hash(struct refs *refs, const struct sv *sv)
@@ -254,7 +262,8 @@ static bool has_gp(const struct refs *refs, const struct sv *sv)
 {
 	const struct sv_bits *bits = refs->perl->bits;
 
-	return (sv_is(sv, SV_GLOB) || sv_is(sv, SV_LVALUE)) && (sv->flags & (bits->p_pok | bits->has_gp)) == bits->has_gp;
+	return (sv_is(sv, SV_GLOB) || sv_is(sv, SV_LVALUE)) &&
+	       (sv->flags & (bits->p_pok | bits->has_gp)) == bits->has_gp;
 }
 
 static void refs_of_glob(struct refs *refs, const struct sv *sv)
@@ -277,7 +286,8 @@ static void refs_of_regexp(struct refs *refs, const struct sv *sv)
 		const struct layout_fact *fact = &fields->facts[i];
 		uint64_t word;
 
-		if (fact->size != 8 || strncmp(fact->field, "x", 1) == 0 || (int)fact->offset == refs->index->at.re_engine)
+		if (fact->size != 8 || strncmp(fact->field, "x", 1) == 0 ||
+		    (int)fact->offset == refs->index->at.re_engine)
 			continue;
 		word = word_at(refs, sv->any + fact->offset);
 		if (word < PAGE || word % 8)
@@ -317,7 +327,8 @@ static void refs_of_io(struct refs *refs, const struct sv *sv)
 	for (size_t i = 0; i < fields->len; i++)
 		if (fields->facts[i].size == 8 && strncmp(fields->facts[i].field, "xio_", 4) == 0 &&
 		    refs_class_at(refs->index, word_at(refs, sv->any + fields->facts[i].offset), NULL) == CLASS_WORDS)
-			refs_tell(refs, word_at(refs, sv->any + fields->facts[i].offset), REF_PART, fields->facts[i].field);
+			refs_tell(refs, word_at(refs, sv->any + fields->facts[i].offset), REF_PART,
+				  fields->facts[i].field);
 }
 
 static void refs_of_object(struct refs *refs, const struct sv *sv)
