@@ -81,6 +81,12 @@ bool dict_open(struct cpython *py, uint64_t address, struct py_dict *ret)
 	return true;
 }
 
+bool dict_open_split(struct cpython *py, uint64_t keys, uint64_t values, struct py_dict *ret)
+{
+	*ret = (struct py_dict){ .keys = keys, .values = values };
+	return py->o.dk_log2_size >= 0 && open_log_keys(py, ret);
+}
+
 bool dict_entry(struct cpython *py, const struct py_dict *dict, uint64_t i, uint64_t *ret_key, uint64_t *ret_value)
 {
 	struct source *source = py->target->source;

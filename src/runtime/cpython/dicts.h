@@ -17,6 +17,8 @@ struct py_dict {
 };
 
 bool dict_open(struct cpython *py, uint64_t address, struct py_dict *ret);
+/* A keys object of 3.11 or later with values that no dictionary has. */
+bool dict_open_split(struct cpython *py, uint64_t keys, uint64_t values, struct py_dict *ret);
 /* Entry i: *ret_key is 0 where there is none. False: unreadable. */
 bool dict_entry(struct cpython *py, const struct py_dict *dict, uint64_t i, uint64_t *ret_key, uint64_t *ret_value);
 /* The value under a key that is a plain ASCII string; 0 when there is none. */

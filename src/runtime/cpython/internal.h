@@ -3,7 +3,8 @@
  * What the files of this folder share. The way of a census: find.c finds the live copies of CPython, version.c
  * asks which version it is, offsets.c resolves and checks its layout; frame_stacks.c, arena_tables.c and arenas.c
  * find what it got from the operating system, and pools.c divides that; types.c knows which addresses are types,
- * objects.c names the objects, buffers.c what they own, owners*.c how each type owns it, show.c describes one.
+ * objects.c names the objects, buffers.c what they own, owners.c how each type owns it, instances.c finds attributes,
+ * show.c describes one object.
  */
 #ifndef FREEHOLD_RUNTIME_CPYTHON_INTERNAL_H
 #define FREEHOLD_RUNTIME_CPYTHON_INTERNAL_H
