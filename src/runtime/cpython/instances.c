@@ -64,15 +64,13 @@ void instance_find(struct cpython *py, const struct py_object *object, struct py
 bool instance_open_values(struct cpython *py, uint32_t type, const struct py_instance *instance, struct py_dict *ret)
 {
 	struct source *source = py->target->source;
-	uint64_t keys;
-	int valid = layout_offset(&py->layout, "PyDictValues", "valid");
-	uint8_t is_valid;
+	uint64_t keys, header = instance->values - (uint64_t)py->o.values_header;
+	int at = layout_offset(&py->layout, "PyDictValues", "valid");
+	uint8_t valid;
 
 	if (!instance->values || py->o.ht_cached_keys < 0 || !py->types.items[type].heap)
 		return false;
-	if (instance->inside &&
-	    (valid < 0 || !source_read(source, instance->values - (uint64_t)py->o.values_header + (uint64_t)valid, &is_valid, 1) ||
-	     is_valid != 1))
+	if (instance->inside && (at < 0 || !source_read(source, header + (uint64_t)at, &valid, 1) || valid != 1))
 		return false;
 	return source_u64(source, py->types.items[type].address + (uint64_t)py->o.ht_cached_keys, &keys) && keys &&
 	       dict_open_split(py, keys, instance->values, ret);
