@@ -90,6 +90,10 @@ class Cli(Case):
 		self.assertEqual(sum(number(n) for n in shares.values()), figures["resident"])
 		self.assertGreater(number(shares["live"]), 3 << 20)
 		result = freehold_json(target.pid)
+		lines = text[text.index("\nshare"):].splitlines()[1:]
+		self.assertEqual(lines[1].split()[0], "live")
+		unnamed = re.match(r"  unnamed +([\d,]+) +[\d.]+ % +([\d,]+) ", lines[2])
+		self.assertEqual([number(n) for n in unnamed.groups()], [result["unnamed"]["resident"], result["unnamed"]["virtual"]])
 		for figure in FIGURES:
 			self.assertEqual(sum(share[figure] for share in result["summary"]), figures[figure])
 
