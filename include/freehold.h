@@ -189,11 +189,12 @@ size_t fh_census_read(struct fh_census *census, uint64_t address, void *buffer, 
 
 /* ---- one block in words -------------------------------------------------- */
 
-/* Both strings are only good during the call, and may hold bytes of the target. */
+/* Both strings are only good during the call, and may hold bytes of the target. The value is in the notation of the
+ * target's language, with its escapes: what was the byte 0x80 of a bytes object is b'\x80'. */
 typedef bool fh_field_visitor(void *context, const char *name, const char *value);
 
-/* What the runtime that knows a block says of it: type, count of references, length, value, shortened. Nothing
- * for a block that no runtime knows. */
+/* What the runtime that knows a block says of it: type, count of references, length, value, attributes (".name"),
+ * shortened. Nothing for a block that no runtime knows. An object in a file's mapping is found by its own address. */
 void fh_census_describe(struct fh_census *census, uint64_t address, fh_field_visitor *visit, void *context);
 
 /* ---- questions in SQL -------------------------------------------------------- */

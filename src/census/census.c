@@ -307,6 +307,6 @@ void fh_census_describe(struct fh_census *census, uint64_t address, fh_field_vis
 		const struct runtime *runtime = census->runtimes[i].plugin;
 
 		if (runtime->show)
-			runtime->show(&census->target, census->runtimes[i].state, &block, visit, context);
+			runtime->show(&census->target, census->runtimes[i].state, &block, address, visit, context);
 	}
 }

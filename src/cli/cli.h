@@ -137,6 +137,9 @@ void session_deinit(struct session *session);
 
 /* "freehold: PREFIXMESSAGE" on standard error, escaped. */
 void complain(const char *prefix, const char *message);
+/* near_names.c: if an expression of `select` compares with a name that nothing in the census has, one such line that
+ * says which names come near. */
+struct fh_error *complain_of_names(struct session *session, const char *expression);
 /* Appends escaped as for the terminal that the output goes to. */
 void session_escape(const struct session *session, struct buffer *buffer, const char *text);
 /* A number of bytes for people: "1.4 GiB". */

@@ -155,17 +155,6 @@ static void emit_share(struct session *session, const struct view_summary *summa
 		emit_known(known, size->swapped), emit_text(title) });
 }
 
-/* What the live share hides: blocks of which only the size is known. */
-static void emit_unnamed(struct session *session, const struct fh_size *unnamed)
-{
-	struct buffer line = { 0 };
-
-	buffer_amount(&line, session->info.has_resident ? unnamed->resident : unnamed->virtual_);
-	emitter_line(&session->emitter, "live blocks that nothing could name: %s bytes", buffer_c_string(&line));
-	buffer_deinit(&line);
-	emit_figures(session, "unnamed", NULL, unnamed);
-}
-
 static struct fh_error *emit_summary(struct session *session)
 {
 	static const struct emitter_column columns[] = {
@@ -176,10 +165,16 @@ static struct fh_error *emit_summary(struct session *session)
 
 	TRY(view_summary_make(session->census, &summary));
 	emitter_table_begin(&session->emitter, "summary", columns, sizeof(columns) / sizeof(*columns), TABLE_ASIDE);
-	for (size_t i = 0; i < summary.n_shares; i++)
-		emit_share(session, &summary, summary.shares[i].name, summary.shares[i].title, &summary.shares[i].size);
+	for (size_t i = 0; i < summary.n_shares; i++) {
+		const struct view_share *share = &summary.shares[i];
+
+		emit_share(session, &summary, share->name, share->title, &share->size);
+		if (share->live && emitter_has_lines(&session->emitter)) /* the shares of a program's document add up */
+			emit_share(session, &summary, "  unnamed", "of it, blocks that nothing could name",
+				   &summary.unnamed);
+	}
 	emitter_table_end(&session->emitter);
-	emit_unnamed(session, &summary.unnamed);
+	emit_figures(session, "unnamed", NULL, &summary.unnamed);
 	return NULL;
 }
 

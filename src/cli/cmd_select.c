@@ -120,6 +120,8 @@ static struct fh_error *run(struct session *session, char **arguments, size_t n)
 	finish(&selection);
 	session_emit_warnings(session);
 	emitter_object_end(&session->emitter);
+	if (!selection.count && emitter_has_lines(&session->emitter))
+		return complain_of_names(session, arguments[1]);
 	return NULL;
 }
 

@@ -15,7 +15,7 @@ static void tell(struct session *session, const char *name, struct emitter_value
 	if (session->emitter.format->value)
 		emitter_value(&session->emitter, name, value);
 	else
-		emitter_row(&session->emitter, (struct emitter_value[]){ emit_text(name), value });
+		emitter_row(&session->emitter, (struct emitter_value[]){ emit_literal(name), value });
 }
 
 static void tell_figure(struct session *session, const char *name, uint64_t figure)
@@ -47,7 +47,7 @@ static void tell_block(struct session *session, const struct fh_block *block)
 
 static bool take_field(void *context, const char *name, const char *value)
 {
-	tell(context, name, emit_text(value));
+	tell(context, name, emit_literal(value));
 	return true;
 }
 
@@ -101,7 +101,8 @@ const struct command cmd_show = {
 	.arguments = "TARGET ADDR",
 	.title = "one block: what it is, and its fields",
 	.text = "ADDR is any address in the block, decimal or hexadecimal with 0x. What the language runtime knows of it\n"
-		"follows: type, length, value. Below are its first bytes, from where its owner's data begin.",
+		"follows: type, length, value as the language writes it, attributes. Below are its first bytes, from\n"
+		"where its owner's data begin. An object in the program or a library, as None is, has exactly its own ADDR.",
 	.options = OPTIONS_OF_TARGETS,
 	.least = 2,
 	.most = 2,

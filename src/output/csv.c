@@ -27,6 +27,9 @@ static void add_cell(struct emitter *e, const struct emitter_value *cell)
 	case EMIT_TEXT:
 		escape_csv(&e->out, cell->text, cell->len);
 		break;
+	case EMIT_LITERAL:
+		escape_csv_literal(&e->out, cell->text, cell->len);
+		break;
 	case EMIT_AMOUNT:
 		buffer_format(&e->out, "%" PRIu64, cell->amount);
 		break;

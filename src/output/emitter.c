@@ -31,6 +31,15 @@ struct emitter_value emit_text(const char *text)
 	return (struct emitter_value){ .type = EMIT_TEXT, .text = text, .len = strlen(text) };
 }
 
+struct emitter_value emit_literal(const char *text)
+{
+	struct emitter_value value = emit_text(text);
+
+	if (text)
+		value.type = EMIT_LITERAL;
+	return value;
+}
+
 struct emitter_value emit_bytes(const void *bytes, size_t len)
 {
 	return (struct emitter_value){ .type = EMIT_BYTES, .text = bytes, .len = len };

@@ -19,6 +19,7 @@
 enum emitter_type {
 	EMIT_NULL,    /* not known, or there is none */
 	EMIT_TEXT,
+	EMIT_LITERAL, /* text whose backslashes are a language's own: b'\x80' */
 	EMIT_AMOUNT,  /* bytes, or a number of things: with separators in text */
 	EMIT_INTEGER, /* signed; a number that is not counted with */
 	EMIT_REAL,
@@ -43,6 +44,7 @@ struct emitter_value {
 };
 
 struct emitter_value emit_text(const char *text); /* NULL: EMIT_NULL */
+struct emitter_value emit_literal(const char *text); /* the same */
 struct emitter_value emit_bytes(const void *bytes, size_t len);
 static inline struct emitter_value emit_null(void)
 {

@@ -92,7 +92,7 @@ static bool keeps(enum keep keep, uint32_t c)
 	return keep == KEEP_ALL || wcwidth((wchar_t)c) >= 0;
 }
 
-static void add_readable(struct buffer *buffer, const char *bytes, size_t len, enum keep keep)
+static void add_readable(struct buffer *buffer, const char *bytes, size_t len, enum keep keep, bool literal)
 {
 	while (len) {
 		size_t n = plain(bytes, len);
@@ -102,8 +102,8 @@ static void add_readable(struct buffer *buffer, const char *bytes, size_t len, e
 		bytes += n;
 		len -= n;
 		n = escape_decode(bytes, len, &c);
-		if (n == 1 && *bytes == '"') {
-			buffer_char(buffer, '"');
+		if (n == 1 && (*bytes == '"' || (literal && *bytes == '\\'))) {
+			buffer_char(buffer, *bytes);
 		} else if (n > 1 && keeps(keep, c)) {
 			buffer_add(buffer, bytes, n);
 		} else if (len) {
@@ -118,7 +118,12 @@ static void add_readable(struct buffer *buffer, const char *bytes, size_t len, e
 
 void escape_terminal(struct buffer *buffer, const char *bytes, size_t len, bool utf8)
 {
-	add_readable(buffer, bytes, len, utf8 ? KEEP_SHOWN : KEEP_NONE);
+	add_readable(buffer, bytes, len, utf8 ? KEEP_SHOWN : KEEP_NONE, false);
+}
+
+void escape_literal(struct buffer *buffer, const char *bytes, size_t len, bool utf8)
+{
+	add_readable(buffer, bytes, len, utf8 ? KEEP_SHOWN : KEEP_NONE, true);
 }
 
 static void add_json_control(struct buffer *buffer, uint32_t c)
@@ -161,7 +166,7 @@ void escape_json(struct buffer *buffer, const char *bytes, size_t len)
 	buffer_char(buffer, '"');
 }
 
-void escape_csv(struct buffer *buffer, const char *bytes, size_t len)
+static void add_csv(struct buffer *buffer, const char *bytes, size_t len, bool literal)
 {
 	bool formula = len && strchr("=+-@", *bytes) && *bytes;
 	bool quoted = formula || memchr(bytes, '"', len) || memchr(bytes, ',', len) ||
@@ -175,7 +180,7 @@ void escape_csv(struct buffer *buffer, const char *bytes, size_t len)
 		const char *quote = memchr(bytes, '"', len);
 		size_t n = quote ? (size_t)(quote - bytes) + 1 : len;
 
-		add_readable(buffer, bytes, n, KEEP_ALL);
+		add_readable(buffer, bytes, n, KEEP_ALL, literal);
 		if (quote)
 			buffer_char(buffer, '"');
 		bytes += n;
@@ -183,6 +188,16 @@ void escape_csv(struct buffer *buffer, const char *bytes, size_t len)
 	}
 	if (quoted)
 		buffer_char(buffer, '"');
+}
+
+void escape_csv(struct buffer *buffer, const char *bytes, size_t len)
+{
+	add_csv(buffer, bytes, len, false);
+}
+
+void escape_csv_literal(struct buffer *buffer, const char *bytes, size_t len)
+{
+	add_csv(buffer, bytes, len, true);
 }
 
 size_t escape_cut(const char *bytes, size_t len, size_t width)

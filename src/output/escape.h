@@ -19,11 +19,14 @@ bool escape_is_control(uint32_t c);
 /* For people: such characters and wrong bytes become \n \t \r \xNN, a backslash \\. Characters beyond ASCII stay
  * where `utf8` says that the terminal takes them. */
 void escape_terminal(struct buffer *buffer, const char *bytes, size_t len, bool utf8);
+/* The same for what is written as a language writes its literals, and has escapes of its own: a backslash stays. */
+void escape_literal(struct buffer *buffer, const char *bytes, size_t len, bool utf8);
 /* A JSON string with its quotes, always valid UTF-8: wrong bytes become U+FFFD. */
 void escape_json(struct buffer *buffer, const char *bytes, size_t len);
 /* A CSV field: as for people, in quotes where needed; what a spreadsheet would take for a formula gets a '
  * before it. */
 void escape_csv(struct buffer *buffer, const char *bytes, size_t len);
+void escape_csv_literal(struct buffer *buffer, const char *bytes, size_t len);
 
 /* Columns that escaped text takes on a terminal. */
 size_t escape_width(const char *bytes, size_t len);

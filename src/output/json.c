@@ -84,6 +84,7 @@ static void add_value(struct emitter *e, const struct emitter_value *value)
 		buffer_string(&e->out, "null");
 		break;
 	case EMIT_TEXT:
+	case EMIT_LITERAL:
 		escape_json(&e->out, value->text, value->len);
 		break;
 	case EMIT_AMOUNT:

@@ -67,6 +67,9 @@ static void add_value(struct buffer *out, const struct emitter_value *value, boo
 	case EMIT_TEXT:
 		escape_terminal(out, value->text, value->len, utf8);
 		break;
+	case EMIT_LITERAL:
+		escape_literal(out, value->text, value->len, utf8);
+		break;
 	case EMIT_AMOUNT:
 		buffer_amount(out, value->amount);
 		break;
@@ -104,6 +107,7 @@ static bool is_filled(const struct emitter_value *value)
 	case EMIT_NULL:
 		return false;
 	case EMIT_TEXT:
+	case EMIT_LITERAL:
 	case EMIT_BYTES:
 		return value->len;
 	case EMIT_AMOUNT:

@@ -10,7 +10,8 @@
 
 #include "layout/target.h"
 
-/* A fact about one block, in words, for `show`. Both strings are only valid during the call. */
+/* A fact about one block, in words, for `show`. Both strings are only valid during the call. Values are in the
+ * language's own notation, with its escapes. */
 typedef bool runtime_field_visitor(void *context, const char *name, const char *value);
 
 /* What a query can ask of a value beyond its category. Strings belong to the target's pool. */
@@ -47,8 +48,9 @@ struct runtime {
 	struct fh_error *(*carve)(struct target *target, void *state);
 	/* Names blocks: objects, then the buffers that they own. */
 	struct fh_error *(*classify)(struct target *target, void *state);
-	/* Says in words what the block is: type, value shortened, length, refcount. May be NULL. */
-	void (*show)(struct target *target, void *state, const struct block *block,
+	/* Says in words what the block is: type, value shortened, length, refcount. The address is one in it, which
+	 * tells what is meant where a block holds many things. May be NULL. */
+	void (*show)(struct target *target, void *state, const struct block *block, uint64_t address,
 		     runtime_field_visitor *visit, void *context);
 	/* False when the block holds no value of this runtime's. May be NULL. */
 	bool (*value)(struct target *target, void *state, const struct block *block, struct runtime_value *ret);

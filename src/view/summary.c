@@ -83,6 +83,7 @@ struct fh_error *view_summary_make(struct fh_census *census, struct view_summary
 	_Static_assert(N_KINDS <= VIEW_MOST_SHARES, "a share without a place");
 	*ret = (struct view_summary){ .n_shares = N_KINDS };
 	for (size_t i = 0; i < N_KINDS; i++)
-		ret->shares[i] = (struct view_share){ .name = share_kinds[i].name, .title = share_kinds[i].title };
+		ret->shares[i] = (struct view_share){ .name = share_kinds[i].name, .title = share_kinds[i].title,
+						      .live = share_kinds[i].holds == is_live };
 	return fh_census_each_row(census, take, ret);
 }

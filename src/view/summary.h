@@ -10,6 +10,7 @@
 struct view_share {
 	const char *name, *title;
 	struct fh_size size;
+	bool live; /* `unnamed` is a part of it */
 };
 
 struct view_summary {

@@ -90,6 +90,10 @@ class Cli(Case):
 		self.assertEqual(sum(number(n) for n in shares.values()), figures["resident"])
 		self.assertGreater(number(shares["live"]), 3 << 20)
 		result = freehold_json(target.pid)
+		lines = text[text.index("\nshare"):].splitlines()[1:]
+		self.assertEqual(lines[1].split()[0], "live")
+		unnamed = re.match(r"  unnamed +([\d,]+) +[\d.]+ % +([\d,]+) ", lines[2])
+		self.assertEqual([number(n) for n in unnamed.groups()], [result["unnamed"]["resident"], result["unnamed"]["virtual"]])
 		for figure in FIGURES:
 			self.assertEqual(sum(share[figure] for share in result["summary"]), figures[figure])
 
@@ -188,6 +192,25 @@ class Cli(Case):
 			expected = [b for b in blocks if holds(b)]
 			self.assertTrue(expected, expression)
 			self.assertEqual(freehold_json("select", target.pid, expression, "--all")["rows"], expected, expression)
+
+	def test_select_of_a_wrong_name(self):
+		"""Names that come near, in one line, when there are no blocks because nothing is called like that."""
+		target = self.holder()
+		for expression, parts in (
+				("kind = 'Package'", ("no kind is called 'Package'", "'__main__.Package'")),
+				("size > 1 and KIND=='app.__main__.Package'", ("no kind is called 'app.__main__.Package'",)),
+				('domain = "pyth"', ("no domain is called 'pyth'", "'python'", "'cpython'")),
+				("domain = 'python' and kind = 'Dict'", ("'Dict'", "'dict'")),
+				("kind = 'it''s nowhere'", ("no kind is called 'it's nowhere'",))):
+			done = freehold("select", target.pid, expression)
+			self.assertIn("0 blocks", done.stdout)
+			self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+			for part in parts:
+				self.assertIn(part, done.stderr)
+			self.assertEqual(freehold("select", target.pid, expression, "--format", "json").stderr, "")
+		for expression in ("kind = 'dict' and size = 1", "size < 0", "detail = '' and size < 0",
+				"kind like 'Package'", "kind = '__main__.Package'", "kind <> '' and 'kind = ''x' = 'b'"):
+			self.assertEqual(freehold("select", target.pid, expression).stderr, "", expression)
 
 	def test_address(self):
 		target = self.holder()

@@ -116,6 +116,21 @@ static void escapes_anything(void **state)
 	}
 }
 
+static void for_literal(struct buffer *buffer, const char *bytes, size_t len)
+{
+	escape_literal(buffer, bytes, len, true);
+}
+
+/* What a language escaped is not escaped again; all else is. */
+static void literals(void **state)
+{
+	(void)state;
+	check_escape(for_literal, "b'\\x80\\\\'", "b'\\x80\\\\'");
+	check_escape(for_literal, "\\\033\n\302\233 \"q\"", "\\\\x1b\\n\\xc2\\x9b \"q\"");
+	check_escape(escape_csv_literal, "b'\\x80,\"\\\\'", "\"b'\\x80,\"\"\\\\'\"");
+	check_escape(escape_csv_literal, "=\\\033", "\"'=\\\\x1b\"");
+}
+
 static void nul_bytes(void **state)
 {
 	struct buffer buffer = { 0 };
@@ -311,7 +326,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(escapes),
 		cmocka_unit_test(escapes_anything),
-		cmocka_unit_test(nul_bytes),
+		cmocka_unit_test(literals), cmocka_unit_test(nul_bytes),
 		cmocka_unit_test(widths),
 		cmocka_unit_test(amounts),
 		cmocka_unit_test(json),

@@ -108,15 +108,15 @@ static struct fh_error *classify(struct target *target, void *opaque)
 	return NULL;
 }
 
-static void show(struct target *target, void *opaque, const struct block *block, runtime_field_visitor *visit,
-		 void *context)
+static void show(struct target *target, void *opaque, const struct block *block, uint64_t address,
+		 runtime_field_visitor *visit, void *context)
 {
 	struct state *state = opaque;
 
 	(void)target;
 	for (size_t i = 0; i < state->copies.len; i++)
 		if (state->copies.items[i]->known)
-			show_object(state->copies.items[i], block, visit, context);
+			show_object(state->copies.items[i], block, address, visit, context);
 }
 
 static bool value(struct target *target, void *opaque, const struct block *block, struct runtime_value *ret)

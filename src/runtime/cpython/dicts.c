@@ -81,6 +81,12 @@ bool dict_open(struct cpython *py, uint64_t address, struct py_dict *ret)
 	return true;
 }
 
+bool dict_open_split(struct cpython *py, uint64_t keys, uint64_t values, struct py_dict *ret)
+{
+	*ret = (struct py_dict){ .keys = keys, .values = values };
+	return py->o.dk_log2_size >= 0 && open_log_keys(py, ret);
+}
+
 bool dict_entry(struct cpython *py, const struct py_dict *dict, uint64_t i, uint64_t *ret_key, uint64_t *ret_value)
 {
 	struct source *source = py->target->source;
@@ -113,6 +119,17 @@ uint64_t dict_lookup(struct cpython *py, uint64_t address, const char *key)
 
 /* ---- strings ----------------------------------------------------------------------- */
 
+size_t utf8_put(uint32_t c, char out[4])
+{
+	static const uint8_t heads[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+	size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+
+	for (size_t i = n; i-- > 1; c >>= 6)
+		out[i] = (char)(0x80 | (c & 63));
+	out[0] = (char)(heads[n] | (n == 4 ? c & 7 : c));
+	return n;
+}
+
 /* Code points of 1, 2 or 4 bytes, as UTF-8. */
 static void encode(const uint8_t *bytes, size_t n, unsigned width, char *buffer, size_t size)
 {
@@ -122,21 +139,7 @@ static void encode(const uint8_t *bytes, size_t n, unsigned width, char *buffer,
 		uint32_t c = 0;
 
 		memcpy(&c, bytes + i * width, width);
-		if (c < 0x80) {
-			buffer[at++] = c ? (char)c : '?';
-		} else if (c < 0x800) {
-			buffer[at++] = (char)(0xc0 | c >> 6);
-			buffer[at++] = (char)(0x80 | (c & 63));
-		} else if (c < 0x10000) {
-			buffer[at++] = (char)(0xe0 | c >> 12);
-			buffer[at++] = (char)(0x80 | (c >> 6 & 63));
-			buffer[at++] = (char)(0x80 | (c & 63));
-		} else {
-			buffer[at++] = (char)(0xf0 | (c >> 18 & 7));
-			buffer[at++] = (char)(0x80 | (c >> 12 & 63));
-			buffer[at++] = (char)(0x80 | (c >> 6 & 63));
-			buffer[at++] = (char)(0x80 | (c & 63));
-		}
+		at += utf8_put(c ? c : '?', buffer + at);
 	}
 	buffer[at] = '\0';
 }
@@ -181,44 +184,50 @@ static bool has_unicode_unit(struct cpython *py)
 }
 
 /* 2.7: unicode objects have their units in a block of their own, str objects are bytes. */
-static bool old_string(struct cpython *py, uint64_t address, const struct py_type *type, char *buffer, size_t size)
+static bool old_string(struct cpython *py, uint64_t address, const struct py_type *type, struct py_units *ret)
 {
 	struct source *source = py->target->source;
-	uint64_t length, data;
 
-	if (!source_u64(source, address + (uint64_t)py->o.ob_size, &length) || length > UINT32_MAX)
+	if (!source_u64(source, address + (uint64_t)py->o.ob_size, &ret->length) || ret->length > UINT32_MAX)
 		return false;
+	ret->width = 1;
+	ret->address = address + (uint64_t)py->o.bytes_data;
 	if (type->flags & TYPE_BYTES)
-		return read_units(py, address + (uint64_t)py->o.bytes_data, length, 1, buffer, size);
-	return type->flags & TYPE_UNICODE && has_unicode_unit(py) && source_u64(source, address + 24, &data) &&
-	       read_units(py, data, length, py->unicode_unit, buffer, size);
+		return true;
+	if (!(type->flags & TYPE_UNICODE) || !has_unicode_unit(py))
+		return false;
+	ret->width = py->unicode_unit;
+	return source_u64(source, address + 24, &ret->address);
+}
+
+bool py_units(struct cpython *py, uint64_t address, struct py_units *ret)
+{
+	const struct py_offsets *o = &py->o;
+	struct source *source = py->target->source;
+	uint64_t type_at;
+	uint32_t state;
+	int type;
+
+	*ret = (struct py_units){ 0 };
+	if (!source_u64(source, address + (uint64_t)o->ob_type, &type_at) || (type = types_at(py, type_at)) < 0)
+		return false;
+	if (o->unicode_state < 0)
+		return old_string(py, address, &py->types.items[type], ret);
+	if (!(py->types.items[type].flags & TYPE_UNICODE) ||
+	    !source_u64(source, address + (uint64_t)o->unicode_length, &ret->length) ||
+	    !source_u32(source, address + (uint64_t)o->unicode_state, &state))
+		return false;
+	ret->width = state >> 2 & 7; /* kind; compact is bit 5, ascii bit 6 */
+	if (ret->width != 1 && ret->width != 2 && ret->width != 4)
+		return false;
+	ret->address = address + (uint64_t)(state >> 6 & 1 ? o->ascii_size : o->compact_size);
+	return state >> 5 & 1 || source_u64(source, address + (uint64_t)o->unicode_data, &ret->address);
 }
 
 bool py_string(struct cpython *py, uint64_t address, char *buffer, size_t size)
 {
-	const struct py_offsets *o = &py->o;
-	struct source *source = py->target->source;
-	uint64_t type_at, length, data;
-	uint32_t state;
-	unsigned width;
-	int type;
+	struct py_units units;
 
-	if (!source_u64(source, address + (uint64_t)o->ob_type, &type_at) || (type = types_at(py, type_at)) < 0)
-		return false;
-	if (o->unicode_state < 0)
-		return old_string(py, address, &py->types.items[type], buffer, size);
-	if (!(py->types.items[type].flags & TYPE_UNICODE) ||
-	    !source_u64(source, address + (uint64_t)o->unicode_length, &length) ||
-	    !source_u32(source, address + (uint64_t)o->unicode_state, &state))
-		return false;
-	width = state >> 2 & 7; /* kind; compact is bit 5, ascii bit 6 */
-	if (width != 1 && width != 2 && width != 4)
-		return false;
-	if (!(state >> 5 & 1)) {
-		if (!source_u64(source, address + (uint64_t)o->unicode_data, &data))
-			return false;
-	} else {
-		data = address + (uint64_t)(state >> 6 & 1 ? o->ascii_size : o->compact_size);
-	}
-	return read_units(py, data, length, width, buffer, size);
+	return py_units(py, address, &units) &&
+	       read_units(py, units.address, units.length, units.width, buffer, size);
 }

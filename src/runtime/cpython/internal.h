@@ -3,7 +3,8 @@
  * What the files of this folder share. The way of a census: find.c finds the live copies of CPython, version.c
  * asks which version it is, offsets.c resolves and checks its layout; frame_stacks.c, arena_tables.c and arenas.c
  * find what it got from the operating system, and pools.c divides that; types.c knows which addresses are types,
- * objects.c names the objects, buffers.c what they own, owners*.c how each type owns it, show.c describes one.
+ * objects.c names the objects, buffers.c what they own, owners.c how each type owns it, instances.c finds attributes,
+ * show.c describes one object.
  */
 #ifndef FREEHOLD_RUNTIME_CPYTHON_INTERNAL_H
 #define FREEHOLD_RUNTIME_CPYTHON_INTERNAL_H
@@ -40,6 +41,7 @@ struct py_offsets {
 #define TYPE_BYTES (UINT64_C(1) << 27)
 #define TYPE_UNICODE (UINT64_C(1) << 28)
 #define TYPE_DICT (UINT64_C(1) << 29)
+#define TYPE_EXCEPTION (UINT64_C(1) << 30)
 #define TYPE_TYPE (UINT64_C(1) << 31)
 
 #define CPYTHON_MOST_COPIES 4
@@ -148,6 +150,12 @@ static inline int types_at(struct cpython *py, uint64_t address)
 	return types_slow(py, address);
 }
 
+/* A type's base, as its tp_base says now; -1: none. */
+#define MOST_BASES 32
+int types_base(struct cpython *py, int type);
+/* Whether a type or one of its bases has the name. */
+bool types_is(struct cpython *py, int type, const char *name);
+
 /* objects.c: the object in a block: its address and type, from its contents; false when it is none. */
 struct py_object {
 	uint64_t address;
@@ -157,6 +165,8 @@ struct py_object {
 	size_t len;
 };
 bool objects_at(struct cpython *py, uint64_t data, uint64_t end, struct py_object *ret);
+/* One that begins at an address, outside of the heap: the program has those that are never freed. */
+bool objects_static(struct cpython *py, uint64_t address, uint64_t end, struct py_object *ret);
 /* Names every block that is an object. */
 struct fh_error *objects_classify(struct cpython *py);
 
@@ -183,8 +193,9 @@ const struct py_owner *owners_for(struct cpython *py, uint32_t type);
 void owners_name_dict(struct cpython *py, const struct py_object *object, const struct block *block);
 bool owners_has_dict(const struct cpython *py, const struct py_type *type);
 
-/* show.c */
-void show_object(struct cpython *py, const struct block *block, runtime_field_visitor *visit, void *context);
+/* show.c: of a static object only if the address is its own. */
+void show_object(struct cpython *py, const struct block *block, uint64_t address, runtime_field_visitor *visit,
+		 void *context);
 
 /* A word of bytes at hand. */
 static inline uint64_t word_at(const uint8_t *bytes, size_t offset)

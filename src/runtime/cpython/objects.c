@@ -106,6 +106,23 @@ static bool object_here(struct cpython *py, const uint8_t *bytes, size_t len, ui
 	return count_is_plausible(py, ret->refcount, need + presize, have);
 }
 
+bool objects_static(struct cpython *py, uint64_t address, uint64_t end, struct py_object *ret)
+{
+	size_t want = end - address < sizeof(py->scratch) ? end - address : sizeof(py->scratch);
+	const uint8_t *bytes;
+	uint64_t need;
+	int index;
+
+	if (py->o.ob_refcnt < 0 || address % 8 || end < address || want < (size_t)py->o.ob_type + 8 ||
+	    !(bytes = source_get(py->target->source, address, want, py->scratch)) ||
+	    (index = types_at(py, word_at(bytes, (size_t)py->o.ob_type))) < 0)
+		return false;
+	*ret = (struct py_object){ .address = address, .type = (uint32_t)index, .refcount = read_count(&py->o, bytes),
+				   .bytes = bytes, .len = want };
+	need = object_bytes(py, &py->types.items[index], bytes, want);
+	return need <= end - address && ret->refcount && count_is_plausible(py, ret->refcount, need, end - address);
+}
+
 /* The block's bytes are at hand: tries each distance at which a header may be. */
 static bool find_object(struct cpython *py, const uint8_t *bytes, uint64_t data, uint64_t end, size_t len,
 			struct py_object *ret)

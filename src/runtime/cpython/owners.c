@@ -6,8 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "runtime/cpython/dicts.h"
-#include "runtime/cpython/internal.h"
+#include "runtime/cpython/instances.h"
 
 #define MOST_LINKS (UINT64_C(1) << 32) /* of a chain in the target; each link is another block of it */
 
@@ -252,48 +251,18 @@ static void name_dict_block(struct cpython *py, uint64_t dict, const char *detai
 		ledger_name(ledger, &block, c->domain, c->kind, detail);
 }
 
-/* Two words before the GC head: facts of Objects/dictobject.c and Include/internal/pycore_object.h. */
-static void name_managed(struct cpython *py, const struct py_object *object, const char *detail)
+/* The dictionary of an instance, or the block of its values. */
+static void name_attributes(struct cpython *py, const struct py_object *object, const char *detail)
 {
-	struct source *source = py->target->source;
-	uint64_t word, values;
+	struct py_instance instance;
 	uint8_t prefix;
-	bool tagged = py->o.managed_flags != py->o.managed_dict && py->o.values_header < 0;
 
-	if (!source_u64(source, object->address - 24, &word))
-		return;
-	if (py->o.values_header > 0 || (tagged && !(word & 1))) { /* 3.13: a dictionary; 3.12: low bit clear */
-		name_dict_block(py, word, detail);
-		return;
-	}
-	if (tagged) { /* 3.12: values, one less than their address */
-		values = word + 1;
-	} else { /* 3.11: dictionary here, values in the word before */
-		name_dict_block(py, word, detail);
-		if (!source_u64(source, object->address - 32, &values))
-			return;
-	}
-	if (values && source_read(source, values - 1, &prefix, 1))
-		claim_inside(py, values, prefix, "dict values", detail);
-}
-
-static uint64_t dict_slot(struct cpython *py, const struct py_object *object, const struct py_type *type)
-{
-	int64_t n = 0;
-
-	if (type->dictoffset > 0)
-		return object->address + (uint64_t)type->dictoffset;
-	if (object->len < (size_t)py->o.ob_size + 8)
-		return 0;
-	n = (int64_t)word_at(object->bytes, (size_t)py->o.ob_size);
-	if (type->flags & TYPE_LONG && py->o.long_tag >= 0)
-		n = (int64_t)(word_at(object->bytes, (size_t)py->o.long_tag) >> 3);
-	n = n < 0 ? -n : n;
-	if (n > (INT64_C(1) << 40))
-		return 0;
-	return object->address +
-	       (((uint64_t)type->basicsize + (uint64_t)n * (uint64_t)type->itemsize + 7) & ~UINT64_C(7)) +
-	       (uint64_t)type->dictoffset;
+	instance_find(py, object, &instance);
+	if (instance.dict)
+		name_dict_block(py, instance.dict, detail);
+	/* 3.11, 3.12: before the values is a prefix as long as its last byte says. */
+	if (instance.values && !instance.inside && source_read(py->target->source, instance.values - 1, &prefix, 1))
+		claim_inside(py, instance.values, prefix, "dict values", detail);
 }
 
 bool owners_has_dict(const struct cpython *py, const struct py_type *type)
@@ -366,7 +335,7 @@ void owners_name_dict(struct cpython *py, const struct py_object *object, const 
 {
 	const struct py_type *type = &py->types.items[object->type];
 	const char *detail;
-	uint64_t dict, slot;
+	uint64_t dict;
 
 	if (strcmp(type->name, "instance") == 0 && !type->heap) {
 		name_old_instance(py, object, block);
@@ -394,15 +363,7 @@ void owners_name_dict(struct cpython *py, const struct py_object *object, const 
 		}
 		return;
 	}
-	detail = dict_detail(py, object->type);
-	type = &py->types.items[object->type];
-	if (type->flags & py->o.managed_dict) {
-		name_managed(py, object, detail);
-		return;
-	}
-	slot = dict_slot(py, object, type);
-	if (slot && source_u64(py->target->source, slot, &dict))
-		name_dict_block(py, dict, detail);
+	name_attributes(py, object, dict_detail(py, object->type));
 }
 
 /* ---- the table ------------------------------------------------------------------------------------ */

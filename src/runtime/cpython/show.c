@@ -1,193 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One object in words: what a Python programmer would want to know of it. Bounded, and elements of containers
- * are shown one level deep, so that nothing depends on how the target's data is nested. What is visited are the
- * target's own bytes: escaping is for whoever prints them.
- */
+#include "runtime/cpython/show.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/cpython/dicts.h"
-#include "runtime/cpython/internal.h"
-
-#define MOST_ITEMS 8
-#define VALUE_LEN 512
-
-static int type_of_object(struct cpython *py, uint64_t address)
-{
-	uint64_t type;
-
-	return source_u64(py->target->source, address + (uint64_t)py->o.ob_type, &type) ? types_at(py, type) : -1;
-}
-
-/* Digits of 30 bits (Include/cpython/longintrepr.h; 15 bits only in 32-bit builds). */
-static void int_value(struct cpython *py, uint64_t address, char *buffer, size_t size)
-{
-	struct source *source = py->target->source;
-	uint64_t tag, n, value = 0, digits = address + (uint64_t)py->o.bytes_data - 8;
-	bool negative;
-	int at = layout_offset(&py->layout, "PyLongObject", "ob_digit");
-
-	if (at >= 0)
-		digits = address + (uint64_t)at;
-	if (py->o.long_tag >= 0) { /* 3.12: sign in the low bits, then the number of digits */
-		if (!source_u64(source, address + (uint64_t)py->o.long_tag, &tag))
-			return;
-		n = tag >> 3;
-		negative = (tag & 3) == 2;
-	} else {
-		if (!source_u64(source, address + (uint64_t)py->o.ob_size, &tag))
-			return;
-		negative = (int64_t)tag < 0;
-		n = negative ? -tag : tag;
-	}
-	if (n > 2) {
-		snprintf(buffer, size, "%san integer of %" PRIu64 " digits to the base 2**30", negative ? "-" : "", n);
-		return;
-	}
-	for (uint64_t i = n; i-- > 0;) {
-		uint32_t digit;
-
-		if (!source_u32(source, digits + 4 * i, &digit))
-			return;
-		value = value << 30 | digit;
-	}
-	snprintf(buffer, size, "%s%" PRIu64, negative && value ? "-" : "", value);
-}
-
-static void float_value(struct cpython *py, uint64_t address, char *buffer, size_t size)
-{
-	int at = layout_offset(&py->layout, "PyFloatObject", "ob_fval");
-	double value;
-
-	if (at >= 0 && source_read(py->target->source, address + (uint64_t)at, &value, sizeof(value)))
-		snprintf(buffer, size, "%.17g", value);
-}
-
-static void bytes_value(struct cpython *py, uint64_t address, char *buffer, size_t size)
-{
-	struct source *source = py->target->source;
-	uint64_t length;
-	uint8_t bytes[64];
-	size_t n, at = 0;
-
-	if (!source_u64(source, address + (uint64_t)py->o.ob_size, &length))
-		return;
-	n = memory_read(&source->memory, address + (uint64_t)py->o.bytes_data, bytes,
-			length < sizeof(bytes) ? length : sizeof(bytes));
-	at += (size_t)snprintf(buffer, size, "b'");
-	for (size_t i = 0; i < n && at + 8 < size; i++)
-		at += (size_t)(bytes[i] >= 0x20 && bytes[i] < 0x7f && bytes[i] != '\'' && bytes[i] != '\\' ?
-				       snprintf(buffer + at, size - at, "%c", bytes[i]) :
-				       snprintf(buffer + at, size - at, "\\x%02x", bytes[i]));
-	snprintf(buffer + at, size - at, "'%s", length > n ? "..." : "");
-}
-
-/* A value without looking into it: text and numbers, else only the type. */
-static void brief(struct cpython *py, uint64_t address, char *buffer, size_t size)
-{
-	int index = address ? type_of_object(py, address) : -1;
-	const struct py_type *type = index >= 0 ? &py->types.items[index] : NULL;
-	char text[80];
-
-	buffer[0] = '\0';
-	if (!type) {
-		snprintf(buffer, size, address ? "?" : "NULL");
-	} else if (strcmp(type->name, "NoneType") == 0) {
-		snprintf(buffer, size, "None");
-	} else if (type->flags & TYPE_UNICODE || (type->flags & TYPE_BYTES && py->o.unicode_state < 0)) {
-		if (py_string(py, address, text, sizeof(text)))
-			snprintf(buffer, size, "'%s'", text);
-	} else if (type->flags & TYPE_BYTES) {
-		bytes_value(py, address, buffer, size);
-	} else if (type->flags & TYPE_LONG) {
-		int_value(py, address, buffer, size);
-	} else if (strcmp(type->name, "float") == 0) {
-		float_value(py, address, buffer, size);
-	} else if (type->flags & TYPE_TYPE && types_at(py, address) >= 0) {
-		snprintf(buffer, size, "<class %s>", py->types.items[types_at(py, address)].name);
-	}
-	index = address ? type_of_object(py, address) : -1;
-	if (!buffer[0])
-		snprintf(buffer, size, "<%s at 0x%" PRIx64 ">", index >= 0 ? py->types.items[index].name : "?", address);
-}
-
-/* ---- containers ------------------------------------------------------------------------ */
-
-struct text {
-	char bytes[VALUE_LEN * 2];
-	size_t len;
-};
-
-static void add(struct text *text, const char *piece)
-{
-	size_t n = strlen(piece);
-
-	if (n > sizeof(text->bytes) - 1 - text->len)
-		n = sizeof(text->bytes) - 1 - text->len;
-	memcpy(text->bytes + text->len, piece, n);
-	text->len += n;
-	text->bytes[text->len] = '\0';
-}
-
-static void sequence_value(struct cpython *py, uint64_t items, uint64_t n, const char *brackets, struct text *text)
-{
-	char piece[VALUE_LEN], open[2] = { brackets[0], 0 }, close[2] = { brackets[1], 0 };
-
-	add(text, open);
-	for (uint64_t i = 0; i < n && i < MOST_ITEMS; i++) {
-		uint64_t item = 0;
-
-		if (!source_u64(py->target->source, items + 8 * i, &item))
-			break;
-		brief(py, item, piece, sizeof(piece));
-		add(text, i ? ", " : "");
-		add(text, piece);
-	}
-	add(text, n > MOST_ITEMS ? ", ..." : "");
-	add(text, close);
-}
-
-static void dict_value(struct cpython *py, uint64_t address, struct text *text, uint64_t *ret_used)
-{
-	struct py_dict dict;
-	char piece[VALUE_LEN];
-	unsigned shown = 0;
-
-	if (!dict_open(py, address, &dict))
-		return;
-	*ret_used = dict.used;
-	add(text, "{");
-	for (uint64_t i = 0; i < dict.n && i < 65536 && shown < MOST_ITEMS; i++) {
-		uint64_t key, value;
-
-		if (!dict_entry(py, &dict, i, &key, &value))
-			break;
-		if (!key || !value)
-			continue;
-		add(text, shown++ ? ", " : "");
-		brief(py, key, piece, sizeof(piece));
-		add(text, piece);
-		add(text, ": ");
-		brief(py, value, piece, sizeof(piece));
-		add(text, piece);
-	}
-	add(text, dict.used > shown ? ", ...}" : "}");
-}
-
-/* ---- fields ------------------------------------------------------------------------------ */
-
 struct show {
 	struct cpython *py;
+	uint64_t address;
 	runtime_field_visitor *visit;
 	void *context;
 };
 
-static void tell(const struct show *show, const char *name, const char *format, ...)
+static void __attribute__((format(printf, 3, 4)))
+tell(const struct show *show, const char *name, const char *format, ...)
 {
-	char text[VALUE_LEN];
+	char text[512];
 	va_list ap;
 
 	va_start(ap, format);
@@ -196,35 +25,193 @@ static void tell(const struct show *show, const char *name, const char *format, 
 	show->visit(show->context, name, text);
 }
 
-static void tell_value(const struct show *show, const struct py_object *object)
+/* ---- what is known of some types -------------------------------------------------------------- */
+
+static bool field(const struct show *show, uint64_t address, const char *structure, const char *name, uint64_t *ret)
+{
+	int at = layout_offset(&show->py->layout, structure, name);
+
+	return at >= 0 && source_u64(show->py->target->source, address + (uint64_t)at, ret) && *ret;
+}
+
+/* A field that holds a string. */
+static bool string_field(const struct show *show, uint64_t address, const char *structure, const char *name,
+			 char *buffer, size_t size)
+{
+	uint64_t string;
+
+	return field(show, address, structure, name, &string) && py_string(show->py, string, buffer, size);
+}
+
+static void tell_place(const struct show *show, uint64_t code)
+{
+	int at = layout_offset(&show->py->layout, "PyCodeObject", "co_firstlineno"), type = value_type(show->py, code);
+	char file[256];
+	uint32_t line;
+
+	if (type < 0 || !types_is(show->py, type, "code") ||
+	    !string_field(show, code, "PyCodeObject", "co_filename", file, sizeof(file)))
+		return;
+	if (at >= 0 && source_u32(show->py->target->source, code + (uint64_t)at, &line))
+		tell(show, "file", "%s:%" PRIu32, file, line);
+	else
+		tell(show, "file", "%s", file);
+}
+
+static void tell_code(const struct show *show)
+{
+	char name[256];
+
+	if (string_field(show, show->address, "PyCodeObject", "co_qualname", name, sizeof(name)) ||
+	    string_field(show, show->address, "PyCodeObject", "co_name", name, sizeof(name)))
+		tell(show, "name", "%s", name);
+	tell_place(show, show->address);
+}
+
+static void tell_function(const struct show *show)
+{
+	char name[256];
+	uint64_t code;
+
+	if (string_field(show, show->address, "PyFunctionObject", "func_qualname", name, sizeof(name)) ||
+	    string_field(show, show->address, "PyFunctionObject", "func_name", name, sizeof(name)))
+		tell(show, "name", "%s", name);
+	if (field(show, show->address, "PyFunctionObject", "func_code", &code))
+		tell_place(show, code);
+}
+
+static void tell_module(const struct show *show)
+{
+	char text[256];
+	uint64_t dict = 0, value;
+	int type;
+
+	if (!field(show, show->address, "PyModuleObject", "md_dict", &dict) ||
+	    (type = value_type(show->py, dict)) < 0 || !(show->py->types.items[type].flags & TYPE_DICT))
+		dict = 0;
+	if (string_field(show, show->address, "PyModuleObject", "md_name", text, sizeof(text)) ||
+	    ((value = dict_lookup(show->py, dict, "__name__")) && py_string(show->py, value, text, sizeof(text))))
+		tell(show, "name", "%s", text);
+	if ((value = dict_lookup(show->py, dict, "__file__")) && py_string(show->py, value, text, sizeof(text)))
+		tell(show, "file", "%s", text);
+}
+
+static void tell_cell(const struct show *show)
+{
+	struct words words = { 0 };
+	uint64_t content;
+
+	if (field(show, show->address, "PyCellObject", "ob_ref", &content))
+		value_brief(show->py, content, 256, &words);
+	else
+		words_add(&words, "empty");
+	show->visit(show->context, "content", words.bytes);
+}
+
+static void tell_old_class(const struct show *show)
+{
+	char name[256];
+
+	if (string_field(show, show->address, "PyClassObject", "cl_name", name, sizeof(name)))
+		tell(show, "name", "%s", name);
+}
+
+static void tell_class(const struct show *show)
 {
 	struct cpython *py = show->py;
-	const struct py_type *type = &py->types.items[object->type];
-	struct text text = { 0 };
-	uint64_t n = UINT64_MAX, items;
+	int self = types_at(py, show->address), base = types_base(py, self);
 
-	if (type->flags & (TYPE_TUPLE | TYPE_LIST) && source_u64(py->target->source, object->address + (uint64_t)py->o.ob_size, &n)) {
-		items = object->address + (uint64_t)py->o.tuple_items;
-		if (type->flags & TYPE_TUPLE ||
-		    source_u64(py->target->source, object->address + (uint64_t)py->o.list_items, &items))
-			sequence_value(py, items, n, type->flags & TYPE_TUPLE ? "()" : "[]", &text);
-	} else if (type->flags & TYPE_DICT) {
-		dict_value(py, object->address, &text, &n);
-	} else if (type->flags & TYPE_UNICODE && py->o.unicode_state >= 0) {
-		source_u64(py->target->source, object->address + (uint64_t)py->o.unicode_length, &n);
-	} else if (type->flags & TYPE_BYTES) {
-		source_u64(py->target->source, object->address + (uint64_t)py->o.ob_size, &n);
-	}
-	if (n != UINT64_MAX)
+	if (self < 0)
+		return;
+	tell(show, "name", "%s", py->types.items[self].name);
+	if (base >= 0)
+		tell(show, "base", "%s", py->types.items[base].name);
+	tell(show, "instance size", "%" PRId64, py->types.items[self].basicsize);
+	if (py->types.items[self].itemsize)
+		tell(show, "item size", "%" PRId64, py->types.items[self].itemsize);
+}
+
+static void tell_exception(const struct show *show)
+{
+	struct words words = { 0 };
+	uint64_t args;
+
+	if (field(show, show->address, "PyBaseExceptionObject", "args", &args) && value_words(show->py, args, &words))
+		show->visit(show->context, "args", words.bytes);
+}
+
+/* Those whose members in C would tell the same, or too much. */
+static const struct known {
+	const char *type;
+	void (*tell)(const struct show *show);
+	bool attributes; /* it may have some of its own */
+} known_types[] = {
+	{ "function", tell_function, true },
+	{ "code", tell_code, false },
+	{ "module", tell_module, false },
+	{ "cell", tell_cell, false },
+	{ "classobj", tell_old_class, false },
+};
+
+static const struct known *find_known(struct cpython *py, int type)
+{
+	static const struct known class = { "type", tell_class, false };
+
+	if (py->types.items[type].flags & TYPE_TYPE)
+		return &class;
+	for (size_t i = 0; i < sizeof(known_types) / sizeof(*known_types); i++)
+		if (types_is(py, type, known_types[i].type))
+			return &known_types[i];
+	return NULL;
+}
+
+/* ---- what is known of any ------------------------------------------------------------------------ */
+
+/* 2.7: an instance of an old-style class has its class and its dictionary in fields. */
+static bool find_old_instance(const struct show *show, const char *type, struct py_instance *instance)
+{
+	char name[256];
+	uint64_t class;
+
+	if (strcmp(type, "instance") != 0 || !field(show, show->address, "PyInstanceObject", "in_class", &class))
+		return false;
+	if (string_field(show, class, "PyClassObject", "cl_name", name, sizeof(name)))
+		tell(show, "class", "%s", name);
+	if (!field(show, show->address, "PyInstanceObject", "in_dict", &instance->dict))
+		instance->dict = 0;
+	return true;
+}
+
+static void tell_value(const struct show *show)
+{
+	struct words words = { 0 };
+	uint64_t n;
+
+	if (value_length(show->py, show->address, &n))
 		tell(show, "length", "%" PRIu64, n);
-	if (!text.len) {
-		char value[VALUE_LEN];
+	if (value_words(show->py, show->address, &words))
+		show->visit(show->context, "value", words.bytes);
+}
 
-		brief(py, object->address, value, sizeof(value));
-		add(&text, value);
+static void tell_attributes(const struct show *show, const struct py_object *object, bool slots, bool always,
+			    const struct py_instance *instance)
+{
+	struct attributes attributes = { .n = 0 };
+
+	if (slots)
+		attributes_of_slots(show->py, object, &attributes);
+	attributes_of_instance(show->py, object->type, instance, &attributes);
+	if (!attributes.total && !always)
+		return;
+	tell(show, "attributes", "%" PRIu64, attributes.total);
+	for (size_t i = 0; i < attributes.n; i++) {
+		struct words words = { 0 };
+
+		value_brief(show->py, attributes.items[i].value, 128, &words);
+		show->visit(show->context, attributes.items[i].name, words.bytes);
 	}
-	if (text.bytes[0] != '<')
-		show->visit(show->context, "value", text.bytes);
+	if (attributes.total > attributes.n)
+		tell(show, "more attributes", "%" PRIu64, attributes.total - attributes.n);
 }
 
 static const char *refcount_text(const struct py_object *object, char buffer[64])
@@ -237,22 +224,50 @@ static const char *refcount_text(const struct py_object *object, char buffer[64]
 	return buffer;
 }
 
-void show_object(struct cpython *py, const struct block *block, runtime_field_visitor *visit, void *context)
+static void tell_object(const struct show *show, const struct py_object *object, struct py_instance *instance)
+{
+	struct cpython *py = show->py;
+	const char *type = py->types.items[object->type].name;
+	bool heap = py->types.items[object->type].heap, old;
+	const struct known *known = find_known(py, (int)object->type);
+	char buffer[64];
+
+	tell(show, "object", "0x%" PRIx64, object->address);
+	tell(show, "type", "%s", type);
+	tell(show, "type object", "0x%" PRIx64, py->types.items[object->type].address);
+	tell(show, "refcount", "%s", refcount_text(object, buffer));
+	if (object->refcount == 0)
+		return; /* what its fields say was true once */
+	old = find_old_instance(show, type, instance);
+	if (known)
+		known->tell(show);
+	else if (py->types.items[object->type].flags & TYPE_EXCEPTION)
+		tell_exception(show);
+	tell_value(show);
+	if (!known || known->attributes)
+		tell_attributes(show, object, !known, old || (heap && !known), instance);
+}
+
+static bool find_object(struct cpython *py, const struct block *block, uint64_t address, struct py_object *ret)
 {
 	const struct category *c = ledger_category_of(py->target->ledger, block->category);
-	struct show show = { py, visit, context };
-	struct py_object object;
-	char buffer[64];
-	const struct py_type *type;
 
-	if (strcmp(c->domain, "python") != 0 && strcmp(c->kind, "free list") != 0)
+	if (strcmp(c->domain, "image") == 0)
+		return objects_static(py, address, block->end, ret);
+	return (strcmp(c->domain, "python") == 0 || strcmp(c->kind, "free list") == 0) &&
+	       objects_at(py, block->start + c->head, block->end, ret);
+}
+
+void show_object(struct cpython *py, const struct block *block, uint64_t address, runtime_field_visitor *visit,
+		 void *context)
+{
+	struct show show = { .py = py, .visit = visit, .context = context };
+	struct py_instance instance;
+	struct py_object object;
+
+	if (!find_object(py, block, address, &object))
 		return;
-	if (!objects_at(py, block->start + c->head, block->end, &object))
-		return;
-	type = &py->types.items[object.type];
-	tell(&show, "object", "0x%" PRIx64, object.address);
-	tell(&show, "type", "%s", type->name);
-	tell(&show, "type object", "0x%" PRIx64, type->address);
-	tell(&show, "refcount", "%s", refcount_text(&object, buffer));
-	tell_value(&show, &object);
+	instance_find(py, &object, &instance);
+	show.address = object.address;
+	tell_object(&show, &object, &instance);
 }

@@ -131,6 +131,11 @@ static int remember(struct cpython *py, uint64_t address, uint64_t value)
 	return (int)value - 1;
 }
 
+static bool base_at(struct cpython *py, uint64_t type, uint64_t *ret)
+{
+	return source_u64(py->target->source, type + (uint64_t)py->o.tp_base, ret) && *ret;
+}
+
 int types_slow(struct cpython *py, uint64_t address)
 {
 	const uint64_t *known = hashmap_get(&py->type_index, address);
@@ -155,11 +160,28 @@ int types_slow(struct cpython *py, uint64_t address)
 	/* Names and bases may have brought other types, and moved the array. */
 	py->types.items[index].name = type.name;
 	py->types.items[index].short_name = type.short_name;
-	if (source_u64(py->target->source, address + (uint64_t)py->o.tp_base, &base) && base) {
+	if (base_at(py, address, &base)) {
 		const uint64_t *base_known = hashmap_get(&py->type_index, base);
 
 		if (base_known && *base_known)
 			py->types.items[index].base = (uint32_t)*base_known - 1;
 	}
 	return (int)index;
+}
+
+int types_base(struct cpython *py, int type)
+{
+	uint64_t base;
+
+	if (type < 0 || !base_at(py, py->types.items[type].address, &base))
+		return -1;
+	return types_at(py, base);
+}
+
+bool types_is(struct cpython *py, int type, const char *name)
+{
+	for (int depth = 0; depth < MOST_BASES && type >= 0; depth++, type = types_base(py, type))
+		if (strcmp(py->types.items[type].name, name) == 0)
+			return true;
+	return false;
 }

@@ -137,10 +137,11 @@ static bool value(struct target *target, void *opaque, const struct block *block
 	return true;
 }
 
-static void show(struct target *target, void *opaque, const struct block *block, runtime_field_visitor *visit,
-		 void *context)
+static void show(struct target *target, void *opaque, const struct block *block, uint64_t address,
+		 runtime_field_visitor *visit, void *context)
 {
 	(void)target;
+	(void)address;
 	perl_show(opaque, block, visit, context);
 }
 
