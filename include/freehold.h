@@ -231,8 +231,8 @@ struct fh_query_visitor {
 /* Runs one statement. FH_ERROR_QUERY has SQLite's message and the names that exist. */
 struct fh_error *fh_query(struct fh_census *census, const char *sql, const struct fh_query_visitor *visitor,
 			  void *context);
-/* Visits the blocks for which an expression over the columns of `block` holds: what follows WHERE, so ORDER BY may
- * follow it. go_on may be NULL; both get the context. */
+/* Visits the blocks for which an expression over the columns of `block` holds, in the order of their addresses. go_on
+ * may be NULL; both get the context. */
 struct fh_error *fh_select(struct fh_census *census, const char *expression, fh_block_visitor *visit,
 			   bool (*go_on)(void *context), void *context);
 

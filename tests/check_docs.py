@@ -2,7 +2,7 @@
 """What the program says of itself in --help, README.md and the manual page agree.
 
 Every command and option of the help is in the manual page, no document names one that isn't there, each exit status is
-in all three, and the front doors are in README.md.
+in all three, and README.md has the front doors and the versions of what is known from within.
 """
 import os
 import re
@@ -63,6 +63,11 @@ def main():
 	for door in ("make demo", "make check"):
 		if door not in readme:
 			problems.append("%s: nothing of `%s`" % (README, door))
+	known_of = re.search(r"^What is known.*\n((?:  .*\n)+)", help_text, re.M)
+	for line in known_of[1].splitlines() if known_of else ["nothing 0"]:
+		title = line.strip().removeprefix("malloc of ")
+		if re.search(r"\d", title) and title not in readme:
+			problems.append("%s: nothing of %s, which the help has" % (README, title))
 	version = run("--version").split()[-1:]
 	declared = re.search(r"version: '([^']+)'", read("meson.build"))[1]
 	if version != [declared]:

@@ -12,22 +12,6 @@ bool ranges_append(struct ranges *set, uint64_t start, uint64_t end)
 	return vec_push(&set->v, (struct range){ start, end });
 }
 
-/* Index of the first range that ends after `address`. */
-static size_t first_after(const struct ranges *set, uint64_t address)
-{
-	size_t low = 0, high = set->v.len;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (set->v.items[mid].end <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
-}
-
 uint64_t ranges_count_next(const struct ranges *set, size_t *cursor, uint64_t start, uint64_t end)
 {
 	uint64_t sum = 0;
@@ -48,7 +32,7 @@ uint64_t ranges_count_next(const struct ranges *set, size_t *cursor, uint64_t st
 
 uint64_t ranges_count(const struct ranges *set, uint64_t start, uint64_t end)
 {
-	size_t cursor = first_after(set, start);
+	size_t cursor = vec_after(&set->v, .end, start);
 
 	return ranges_count_next(set, &cursor, start, end);
 }

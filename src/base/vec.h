@@ -49,6 +49,25 @@ static inline bool vec_grow_(void **items, size_t *cap, size_t want, size_t size
 
 #define vec_last(vec) (&(vec)->items[(vec)->len - 1])
 
+/* Index of the first item whose member is above a value, where they ascend by it; n where none is. With `.end` of
+ * ranges: the first that ends after an address. */
+#define items_after(items, n, member, value)                                   \
+	({                                                                     \
+		__typeof__((items)[0]member) value_ = (value);                 \
+		size_t low_ = 0, high_ = (n);                                  \
+									       \
+		while (low_ < high_) {                                         \
+			size_t mid_ = low_ + (high_ - low_) / 2;               \
+									       \
+			if ((items)[mid_] member <= value_)                    \
+				low_ = mid_ + 1;                               \
+			else                                                   \
+				high_ = mid_;                                  \
+		}                                                              \
+		low_;                                                          \
+	})
+#define vec_after(vec, member, value) items_after((vec)->items, (vec)->len, member, value)
+
 #define vec_free(vec)                                                          \
 	do {                                                                   \
 		free((vec)->items);                                            \

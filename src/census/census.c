@@ -70,8 +70,8 @@ static struct fh_error *open_census(struct fh_census *census, const char *name,
 	TRY(ledger_commit(target->ledger));
 	TRY(run_allocators(census));
 	TRY(run_runtimes(census));
-	if (target->source->ops->resume && !options->keep_stopped)
-		TRY(target->source->ops->resume(target->source));
+	if (target->source->ops->resume)
+		TRY(target->source->ops->resume(target->source, options->keep_stopped));
 	if (target->ledger->refused)
 		target_damaged(target, "%" PRIu32 " ranges overlap others or are not mapped, the first at 0x%" PRIx64,
 			       target->ledger->refused, target->ledger->refused_at);

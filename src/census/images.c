@@ -10,16 +10,6 @@
 
 #define NO_ACCESS(mapping) (!((mapping)->flags & (MAPPING_READ | MAPPING_WRITE | MAPPING_EXEC)))
 
-static uint64_t page_down(uint64_t n)
-{
-	return n & ~(uint64_t)(PAGE - 1);
-}
-
-static uint64_t page_up(uint64_t n)
-{
-	return page_down(n + PAGE - 1);
-}
-
 static category_id image_category(struct ledger *ledger, const char *name, const char *kind)
 {
 	return ledger_category(ledger, &(struct category){ .domain = "image", .kind = kind, .detail = name });
@@ -47,17 +37,7 @@ static const struct image_segment *segment_of(const struct images *images, const
 /* Index of the first place whose last page ends after an address. */
 static size_t first_place(const struct images *images, uint64_t address)
 {
-	size_t low = 0, high = images->places.len;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (page_up(images->places.items[mid].end) <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return vec_after(&images->places, .end, page_down(address));
 }
 
 /* The parts of [start, end) that a segment's file bytes and its bss have. */
@@ -112,17 +92,9 @@ static void carve_gap(struct target *target, const struct mapping *m, const char
 /* The image that a mapping of a file was made for. Others may lie in its holes: look at a few. */
 static const struct image *image_around(const struct images *images, const struct mapping *m)
 {
-	size_t low = 0, high = images->v.len;
+	size_t after = vec_after(&images->v, ->start, m->start);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (images->v.items[mid]->start <= m->start)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	for (size_t i = low; i > 0 && low - i < 8; i--)
+	for (size_t i = after; i > 0 && after - i < 8; i--)
 		if (m->start < images->v.items[i - 1]->end && image_is_of(images->v.items[i - 1], m))
 			return images->v.items[i - 1];
 	return NULL;

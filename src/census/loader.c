@@ -10,7 +10,6 @@
 #include "census/census.h"
 #include "image/loader.h"
 
-#define LINK_MAP_WORDS 144 /* struct link_map has about 1150 bytes in all versions */
 #define L_NEXT 3	   /* words: the neighbours in the list may be from malloc */
 #define L_PREV 4
 #define MOST_PLACES 64
@@ -104,7 +103,7 @@ static void carve(struct target *target, struct place place)
 {
 	struct category c = { .domain = "image", .kind = "loader data", .detail = loader_name(target),
 			      .state = FH_LIVE };
-	uint64_t first = place.first & ~(uint64_t)(PAGE - 1), end = (place.last | (PAGE - 1)) + 1;
+	uint64_t first = page_down(place.first), end = (place.last | (PAGE - 1)) + 1;
 
 	if (place.end - place.start <= SMALL) {
 		first = place.start;

@@ -171,17 +171,9 @@ static void sort_stacks(struct threads *threads)
 /* Whether one of the first n stacks, which are sorted, holds an address. */
 static bool holds(const struct threads *threads, size_t n, uint64_t address)
 {
-	size_t low = 0, high = n;
+	size_t i = items_after(threads->stacks.items, n, .end, address);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (threads->stacks.items[mid].end <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low < n && threads->stacks.items[low].start <= address;
+	return i < n && threads->stacks.items[i].start <= address;
 }
 
 /* A stack that its maker protected by a guard, for a thread that isn't the C library's. */

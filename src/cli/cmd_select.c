@@ -127,13 +127,14 @@ const struct command cmd_select = {
 	.name = "select",
 	.arguments = "TARGET EXPR",
 	.title = "the blocks for which an expression holds",
-	.text = "EXPR is what SQL has after WHERE, in SQLite's dialect, over the columns of a block. In single quotes:\n"
+	.text = "EXPR is an expression of SQL, in SQLite's dialect, over the columns of a block. In single quotes:\n"
 		"  'size == 1778224'\n"
 		"  'domain = \"python\" and kind = \"dict\" and size > 4096'\n"
-		"  'kind like \"%Package%\" order by size desc'\n"
+		"  'kind like \"%Package%\" and refcount = 1'\n"
 		"  'start <= 0x7f12c0de and end > 0x7f12c0de'\n"
 		"Text shows each block's first bytes below it, from where its owner's data begin. What the limit\n"
-		"leaves out is counted, and the last line sums all.",
+		"leaves out is counted, and the last line sums all. Blocks come by address; freehold sql has\n"
+		"other orders.",
 	.options = OPTIONS_OF_TARGETS | OPTION_BIT(OPTION_ALL) | OPTION_BIT(OPTION_LIMIT),
 	.least = 2,
 	.most = 2,

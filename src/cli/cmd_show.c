@@ -3,13 +3,11 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "query/tables.h"
 
 #define MOST_BYTES 64
 
 static const struct emitter_column columns[] = { { "field", 0 }, { "value", COLUMN_FLEXIBLE } };
-static const char *const states[] = {
-	[FH_MAPPED] = "mapped", [FH_LIVE] = "live", [FH_FREE] = "free", [FH_OVERHEAD] = "overhead",
-};
 
 /* Text and CSV have all in one table; in JSON they are keys. */
 static void tell(struct session *session, const char *name, struct emitter_value value)
@@ -40,7 +38,7 @@ static void tell_block(struct session *session, const struct fh_block *block)
 	tell(session, "domain", emit_text(block->domain));
 	tell(session, "kind", emit_text(block->kind));
 	tell(session, "detail", emit_text(block->detail));
-	tell(session, "state", emit_text(states[block->state]));
+	tell(session, "state", emit_text(query_state_name(block->state)));
 	tell(session, "head", emit_amount(block->head));
 	tell(session, "mapping", emit_text(mapping.path));
 	tell(session, "permissions", emit_text(mapping.permissions));

@@ -2,7 +2,9 @@
 /* Help, made from the tables of commands, options, groupings and formats: what isn't there isn't in it. */
 #include <stdio.h>
 
+#include "alloc/alloc.h"
 #include "cli/cli.h"
+#include "runtime/runtime.h"
 
 static void list_options(struct emitter *e, unsigned options)
 {
@@ -35,6 +37,16 @@ static void list_groupings(struct emitter *e)
 	for (size_t i = 0; view_groupings[i]; i++) {
 		emitter_line(e, "  %-10s %s", view_groupings[i]->name, view_groupings[i]->title);
 	}
+}
+
+static void list_known(struct emitter *e)
+{
+	emitter_line(e, "%s", "");
+	emitter_line(e, "What is known of a process, from within or by name");
+	for (size_t i = 0; allocators[i]; i++)
+		emitter_line(e, "  %s", allocators[i]->title);
+	for (size_t i = 0; runtimes[i]; i++)
+		emitter_line(e, "  %s", runtimes[i]->title);
 }
 
 static bool list_name(void *context, const char *name, const char *text)
@@ -85,6 +97,7 @@ void help_program(struct emitter *e)
 	emitter_line(e, "Options of all commands:");
 	list_options(e, OPTIONS_OF_TARGETS | OPTIONS_OF_ALL);
 	list_formats(e);
+	list_known(e);
 	emitter_line(e, "%s", "");
 	emitter_line(e, "freehold COMMAND --help tells more of each.");
 	emitter_line(e, "%s", status_text);

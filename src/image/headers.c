@@ -34,17 +34,12 @@ void image_destroy(struct image *image)
 	free(image);
 }
 
-static uint64_t page_down(uint64_t n)
-{
-	return n & ~(uint64_t)(PAGE - 1);
-}
-
 static bool read_from_file(struct source *source, const struct mapping *mapping, uint64_t offset,
 			   void *buffer, size_t len)
 {
 	CLEANUP_CLOSE int fd = mapping_has_file(mapping) ? files_open(source, mapping) : -1;
 
-	return fd >= 0 && offset <= INT64_MAX && pread(fd, buffer, len, (off_t)offset) == (ssize_t)len;
+	return fd >= 0 && files_pread(fd, offset, buffer, len) == len;
 }
 
 static bool is_ours(const Elf64_Ehdr *header)
@@ -73,33 +68,17 @@ static bool read_headers(struct source *source, const struct mapping *mapping, s
 
 /* ---- what the headers say -------------------------------------------------- */
 
-/* NT_GNU_BUILD_ID of a note segment; its fields are padded to 4 bytes, or 8 where p_align says so. */
 static void read_build_id(struct source *source, struct image *image, const Elf64_Phdr *h)
 {
 	uint8_t notes[MOST_NOTE_BYTES];
-	size_t len = h->p_filesz < sizeof(notes) ? h->p_filesz : sizeof(notes), at = 0;
-	size_t pad = h->p_align == 8 ? 7 : 3;
+	size_t len = h->p_filesz < sizeof(notes) ? h->p_filesz : sizeof(notes);
+	const uint8_t *found;
 
 	if (!source_read(source, image->bias + h->p_vaddr, notes, len))
 		return;
-	while (at < len && len - at > sizeof(Elf64_Nhdr)) {
-		Elf64_Nhdr note;
-		size_t name = at + sizeof(note), bytes;
-
-		memcpy(&note, notes + at, sizeof(note));
-		if (note.n_namesz > len || note.n_descsz > len)
-			return;
-		bytes = (name + note.n_namesz + pad) & ~pad;
-		if (bytes > len || note.n_descsz > len - bytes)
-			return;
-		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
-		    memcmp(notes + name, "GNU", 4) == 0 && note.n_descsz <= sizeof(image->build_id)) {
-			memcpy(image->build_id, notes + bytes, note.n_descsz);
-			image->build_id_len = note.n_descsz;
-			return;
-		}
-		at = (bytes + note.n_descsz + pad) & ~pad;
-	}
+	image->build_id_len = files_build_id(notes, len, h->p_align, &found);
+	if (image->build_id_len)
+		memcpy(image->build_id, found, image->build_id_len);
 }
 
 /* A segment that wraps, is out of order or larger than an address space is as if it weren't there. */
@@ -149,7 +128,7 @@ static bool read_segments(struct source *source, struct image *image, const stru
 			break;
 		}
 	}
-	image->end = page_down(image->end + PAGE - 1);
+	image->end = page_up(image->end);
 	return true;
 }
 

@@ -230,21 +230,13 @@ struct fh_error *images_load(struct source *source, struct images **ret)
 const struct image *images_at(const struct images *images, uint64_t address,
 			      const struct image_segment **ret_segment)
 {
-	size_t low = 0, high = images->places.len;
+	size_t i = vec_after(&images->places, .end, address);
 	const struct image_place *place;
 	const struct image *image;
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (images->places.items[mid].end <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	if (low == images->places.len || images->places.items[low].start > address)
+	if (i == images->places.len || images->places.items[i].start > address)
 		return NULL;
-	place = &images->places.items[low];
+	place = &images->places.items[i];
 	image = images->v.items[place->image];
 	if (ret_segment)
 		*ret_segment = &image->segments.items[place->segment];
@@ -253,19 +245,11 @@ const struct image *images_at(const struct images *images, uint64_t address,
 
 const struct mapping *images_mapping_at(const struct images *images, uint64_t address)
 {
-	size_t low = 0, high = images->mappings.len;
+	size_t i = vec_after(&images->mappings, ->end, address);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (images->mappings.items[mid]->end <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	if (low == images->mappings.len || images->mappings.items[low]->start > address)
+	if (i == images->mappings.len || images->mappings.items[i]->start > address)
 		return NULL;
-	return images->mappings.items[low];
+	return images->mappings.items[i];
 }
 
 const struct image *images_executable(const struct images *images)

@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "base/vec.h"
-#include "source/source.h"
+#include "source/files.h"
 
 struct image_segment { /* a PT_LOAD, as addresses of the target */
 	uint64_t start;	   /* first byte */
@@ -32,7 +32,7 @@ struct image {
 	uint64_t bias;	  /* address in the target minus p_vaddr */
 	uint64_t start, end; /* page borders around all segments */
 	VEC(struct image_segment) segments; /* ascending, disjoint */
-	uint8_t build_id[32];
+	uint8_t build_id[BUILD_ID_MOST];
 	size_t build_id_len; /* 0: none or not known */
 	uint64_t relro_start, relro_end; /* 0, 0: none */
 	uint64_t tls_size, tls_align;	 /* of PT_TLS; 0: none */

@@ -7,9 +7,8 @@
 #include "base/hashmap.h"
 
 #define MOST_MAPS 65536
-#define R_MAP 8			   /* offset in struct r_debug */
-#define L_NEXT 24		   /* offset in struct link_map */
-#define LINK_MAP_WORDS (1280u / 8) /* struct link_map has about 1150 bytes in all versions */
+#define R_MAP 8	  /* offset in struct r_debug */
+#define L_NEXT 24 /* offset in struct link_map */
 
 void loader_deinit(struct loader *loader)
 {

@@ -8,6 +8,8 @@
 
 #include "image/image.h"
 
+#define LINK_MAP_WORDS 144 /* struct link_map has about 1150 bytes in all versions */
+
 struct loader {
 	VEC(uint64_t) maps; /* addresses of struct link_map in the loader's order: the program first */
 	/* Those of the files that the program was started with, when no malloc was there yet: the

@@ -19,25 +19,24 @@ static bool same_layout(const struct layout_fact *a, const struct layout_fact *b
 	       strcmp(a->runtime, b->runtime) == 0;
 }
 
-bool layout_nth(const char *runtime, size_t i, struct layout *ret)
+bool layout_next(const char *runtime, struct layout *layout)
 {
-	for (size_t at = 0; at < TABLE_LEN;) {
-		size_t end = at + 1;
+	size_t at = layout->facts ? (size_t)(layout->facts - table) + layout->len : 0, end;
 
-		while (end < TABLE_LEN && same_layout(&table[at], &table[end]))
-			end++;
-		if (strcmp(table[at].runtime, runtime) == 0 && i-- == 0) {
-			*ret = (struct layout){ &table[at], end - at };
-			return true;
-		}
-		at = end;
-	}
-	return false;
+	while (at < TABLE_LEN && strcmp(table[at].runtime, runtime) != 0)
+		at++;
+	if (at == TABLE_LEN)
+		return false;
+	for (end = at + 1; end < TABLE_LEN && same_layout(&table[at], &table[end]);)
+		end++;
+	*layout = (struct layout){ &table[at], end - at };
+	return true;
 }
 
 bool layout_find(const char *runtime, const char *version, const char *flavour, struct layout *ret)
 {
-	for (size_t i = 0; layout_nth(runtime, i, ret); i++)
+	*ret = (struct layout){ 0 };
+	while (layout_next(runtime, ret))
 		if (strcmp(ret->facts->version, version) == 0 && strcmp(ret->facts->flavour, flavour) == 0)
 			return true;
 	return false;

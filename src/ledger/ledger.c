@@ -365,22 +365,6 @@ struct fh_error *ledger_commit(struct ledger *ledger)
 
 /* ---- finding ----------------------------------------------------------- */
 
-/* Index of the first extent that ends after an address. */
-static size_t extent_index(const struct ledger *ledger, uint64_t address)
-{
-	size_t low = 0, high = ledger->extents.len;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (ledger->extents.items[mid].end <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
-}
-
 bool ledger_find(struct ledger *ledger, uint64_t address, struct block *ret)
 {
 	uint32_t *recent = &ledger->recent[(address >> 18) % LEDGER_RECENT];
@@ -388,7 +372,7 @@ bool ledger_find(struct ledger *ledger, uint64_t address, struct block *ret)
 
 	if (*recent >= ledger->extents.len || address < ledger->extents.items[*recent].start ||
 	    address >= ledger->extents.items[*recent].end)
-		*recent = (uint32_t)extent_index(ledger, address);
+		*recent = (uint32_t)vec_after(&ledger->extents, .end, address);
 	if (*recent >= ledger->extents.len)
 		return false;
 	extent = &ledger->extents.items[*recent];
@@ -400,7 +384,7 @@ bool ledger_find(struct ledger *ledger, uint64_t address, struct block *ret)
 
 struct ledger_cursor ledger_cursor_at(const struct ledger *ledger, uint64_t address)
 {
-	struct ledger_cursor cursor = { .extent = extent_index(ledger, address) };
+	struct ledger_cursor cursor = { .extent = vec_after(&ledger->extents, .end, address) };
 
 	if (cursor.extent < ledger->extents.len && ledger->extents.items[cursor.extent].start <= address)
 		cursor.i = block_index(ledger, &ledger->extents.items[cursor.extent], address);

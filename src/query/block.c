@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table `block`: a cursor over the ledger. Conditions on addresses become a place to begin and one to stop,
- * those on names are answered once for each category instead of once for each block, those on the size by two limits. So
- * the millions of blocks that a question is not about never reach SQLite.
+ * those on names are answered once for each category instead of once for each block, those on the size by two limits.
+ * So the millions of blocks that a question is not about never reach SQLite.
  *
  * SQL has signed integers only. Addresses from 2^63 up, which only a core file with odd headers has, come out
  * negative; a stop jumps over to them instead of ending.

@@ -312,14 +312,23 @@ struct fh_error *fh_select(struct fh_census *census, const char *expression, fh_
 {
 	struct selection selection = { census, visit, go_on, context };
 	struct fh_query_visitor visitor = { .size = sizeof(visitor), .row = take_start, .go_on = selection_goes_on };
-	/* On a line of its own, so that a comment in it ends there. */
-	char *sql = sqlite3_mprintf("SELECT start FROM block WHERE %s\n", expression);
+	static const char end[] = "near \")\": syntax error";
+	/* On a line of its own, so that a comment in it ends there, and in parentheses, so that it is an expression: with
+	 * LIMIT or GROUP BY the sums were not those of the blocks for which it holds. */
+	char *sql = sqlite3_mprintf("SELECT start FROM block WHERE (%s\n)", expression);
 	struct fh_error *error;
 
 	if (!sql)
 		return error_no_memory();
 	error = fh_query(census, sql, &visitor, &selection);
 	sqlite3_free(sql);
+	/* Our own parenthesis came where more was to follow. */
+	if (error && !strchr(expression, ')') && strncmp(error->message, end, strlen(end)) == 0) {
+		struct fh_error *incomplete = error_create(error->code, "incomplete input%s", error->message + strlen(end));
+
+		fh_error_destroy(error);
+		return incomplete;
+	}
 	return error;
 }
 

@@ -24,39 +24,17 @@
 
 bool core_pread(const struct core *core, uint64_t offset, void *buffer, size_t len)
 {
-	size_t done = 0;
-
-	while (done < len) {
-		ssize_t n = pread(core->fd, (char *)buffer + done, len - done, (off_t)(offset + done));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		done += (size_t)n;
-	}
-	return true;
+	return files_pread(core->fd, offset, buffer, len) == len;
 }
 
 size_t core_read(struct core *core, uint64_t address, void *buffer, size_t len)
 {
-	for (size_t low = 0, high = core->segments.len; low < high;) {
-		size_t mid = low + (high - low) / 2;
-		const Elf64_Phdr *s = &core->segments.items[mid];
+	size_t i = vec_after(&core->segments, .p_vaddr, address);
+	const Elf64_Phdr *s = i ? &core->segments.items[i - 1] : NULL;
+	uint64_t inside = s ? address - s->p_vaddr : 0, have = s && inside < s->p_filesz ? s->p_filesz - inside : 0;
 
-		if (address < s->p_vaddr) {
-			high = mid;
-		} else if (address - s->p_vaddr >= s->p_memsz) {
-			low = mid + 1;
-		} else {
-			uint64_t inside = address - s->p_vaddr;
-			uint64_t have = inside < s->p_filesz ? s->p_filesz - inside : 0;
-
-			len = len < have ? len : have;
-			return core_pread(core, s->p_offset + inside, buffer, len) ? len : 0;
-		}
-	}
-	return 0;
+	len = len < have ? len : have;
+	return len && core_pread(core, s->p_offset + inside, buffer, len) ? len : 0;
 }
 
 /* ---- what kind of file it is ------------------------------------------------------------- */
@@ -245,36 +223,15 @@ static struct fh_error *read_segments(struct core *core, const char *path, const
 
 static size_t fill_from_core(void *context, uint64_t address, uint64_t offset, void *buffer, size_t len)
 {
-	struct core *core = context;
-	size_t done = 0;
-
 	(void)address;
-	while (done < len) {
-		ssize_t n = pread(core->fd, (char *)buffer + done, len - done, (off_t)(offset + done));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			break;
-		done += (size_t)n;
-	}
-	return done;
+	return files_pread(((const struct core *)context)->fd, offset, buffer, len);
 }
 
 static const struct core_mapped_file *mapped_at(const struct core *core, uint64_t address)
 {
-	for (size_t low = 0, high = core->mapped.len; low < high;) {
-		size_t mid = low + (high - low) / 2;
-		const struct core_mapped_file *m = &core->mapped.items[mid];
+	size_t i = vec_after(&core->mapped, .start, address);
 
-		if (address < m->start)
-			high = mid;
-		else if (address >= m->end)
-			low = mid + 1;
-		else
-			return m;
-	}
-	return NULL;
+	return i && address < core->mapped.items[i - 1].end ? &core->mapped.items[i - 1] : NULL;
 }
 
 /* The names that the kernel gives to mappings without a file. */
@@ -340,18 +297,23 @@ static struct fh_error *add_memory(struct core *core)
 	return NULL;
 }
 
-/* Mapped files without a segment of their own: gcore leaves out what the file still has. */
+/* Mapped files without a segment of their own: gcore leaves out what the file still has. What the core has bytes of
+ * is never taken from a file. */
 static struct fh_error *add_omitted(struct core *core)
 {
 	struct source *source = &core->source;
+	size_t next = 0; /* the first segment that ends behind the file's start */
 
 	for (size_t i = 0; i < core->mapped.len; i++) {
 		const struct core_mapped_file *file = &core->mapped.items[i];
-		const struct mapping *at = source_mapping_at(source, file->start);
 		struct mapping m = { .start = file->start, .end = file->end, .offset = file->offset, .inode = file_number(file),
 				     .flags = MAPPING_READ | MAPPING_OMITTED, .path = file->path };
 
-		if (!at && !vec_push(&source->omitted, m))
+		while (next < source->mappings.len && source->mappings.items[next].end <= m.start)
+			next++;
+		if (next < source->mappings.len && source->mappings.items[next].start < m.end)
+			m.end = source->mappings.items[next].start;
+		if (m.start < m.end && !vec_push(&source->omitted, m))
 			return error_no_memory();
 	}
 	for (size_t i = 0; i < source->omitted.len; i++)

@@ -32,6 +32,8 @@ struct core {
 	VEC(struct core_mapped_file) by_path; /* the same by path and offset, made when it is needed */
 	VEC(struct core_known_file) known;
 	struct hashmap known_paths; /* the address of a path that was looked for -> index of `known` */
+	const char *unchecked; /* the first file that could not be compared with what was mapped */
+	size_t n_unchecked, said_unchecked; /* how many there are; index of the warning + 1, 0: none */
 	const char *exe, *sysroot; /* options; NULL: none */
 };
 

@@ -13,38 +13,17 @@
 #include <unistd.h>
 
 #include "source/core.h"
+#include "source/files.h"
 
 #define MOST_HEADERS 64
-#define BUILD_ID_MAX 64
 
 struct build_id {
-	uint8_t bytes[BUILD_ID_MAX];
+	uint8_t bytes[BUILD_ID_MOST];
 	size_t len;
 };
 
 /* Reads at an offset of an ELF file: of the one on disk, or of its pages in the core. */
 typedef bool read_at(void *context, uint64_t offset, void *buffer, size_t len);
-
-static bool find_in_notes(const uint8_t *notes, size_t len, struct build_id *ret)
-{
-	for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= len;) {
-		Elf64_Nhdr note;
-		size_t data;
-
-		memcpy(&note, notes + at, sizeof(note));
-		data = at + sizeof(note) + ((note.n_namesz + (size_t)3) & ~(size_t)3);
-		if (data > len || note.n_descsz > len - data)
-			return false;
-		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && note.n_descsz <= BUILD_ID_MAX &&
-		    memcmp(notes + at + sizeof(note), "GNU", 4) == 0) {
-			memcpy(ret->bytes, notes + data, note.n_descsz);
-			ret->len = note.n_descsz;
-			return true;
-		}
-		at = data + ((note.n_descsz + (size_t)3) & ~(size_t)3);
-	}
-	return false;
-}
 
 /* False when there is none, or it can't be read. */
 static bool read_build_id(read_at *read, void *context, struct build_id *ret)
@@ -57,6 +36,7 @@ static bool read_build_id(read_at *read, void *context, struct build_id *ret)
 	for (unsigned i = 0; i < header.e_phnum && i < MOST_HEADERS; i++) {
 		Elf64_Phdr program;
 		uint8_t notes[1024];
+		const uint8_t *found;
 		size_t len;
 
 		if (!read(context, header.e_phoff + i * sizeof(program), &program, sizeof(program)))
@@ -64,15 +44,20 @@ static bool read_build_id(read_at *read, void *context, struct build_id *ret)
 		if (program.p_type != PT_NOTE)
 			continue;
 		len = program.p_filesz < sizeof(notes) ? program.p_filesz : sizeof(notes);
-		if (read(context, program.p_offset, notes, len) && find_in_notes(notes, len, ret))
+		if (!read(context, program.p_offset, notes, len))
+			continue;
+		ret->len = files_build_id(notes, len, program.p_align, &found);
+		if (ret->len) {
+			memcpy(ret->bytes, found, ret->len);
 			return true;
+		}
 	}
 	return false;
 }
 
 static bool read_disk(void *context, uint64_t offset, void *buffer, size_t len)
 {
-	return pread(*(int *)context, buffer, len, (off_t)offset) == (ssize_t)len;
+	return files_pread(*(int *)context, offset, buffer, len) == len;
 }
 
 struct in_core {
@@ -139,14 +124,39 @@ static int open_regular(const char *path)
 	return fd;
 }
 
-/* Whether a file is the one that was mapped. Without a build-id in the core its name has to do. */
+/* Says it once, of all of them. */
+static void note_unchecked(struct core *core, const char *path)
+{
+	struct source *source = &core->source;
+	size_t before = source->warnings.len;
+	const char *text;
+
+	if (core->n_unchecked++ == 0) {
+		core->unchecked = path;
+		source_warn(source, "%s: the core has no build-id of it; whether it is still the file that was mapped "
+			    "could not be checked", path);
+		core->said_unchecked = source->warnings.len > before ? source->warnings.len : 0;
+		return;
+	}
+	text = strings_format(source->strings, "%s and %zu more: the core has no build-ids of them; whether they are "
+			      "still the files that were mapped could not be checked", core->unchecked,
+			      core->n_unchecked - 1);
+	if (text && core->said_unchecked)
+		source->warnings.items[core->said_unchecked - 1] = text;
+}
+
+/* Whether a file is the one that was mapped. Without a build-id in the core its name has to do, which is said of
+ * programs and libraries. */
 static bool is_same(struct core *core, const char *path, int fd)
 {
 	struct in_core in = { core, path };
 	struct build_id ours, theirs;
 
-	if (!sort_by_path(core) || !read_build_id(read_in_core, &in, &theirs))
+	if (!sort_by_path(core) || !read_build_id(read_in_core, &in, &theirs)) {
+		if (read_build_id(read_disk, &fd, &ours))
+			note_unchecked(core, path);
 		return true;
+	}
 	return read_build_id(read_disk, &fd, &ours) && ours.len == theirs.len &&
 	       memcmp(ours.bytes, theirs.bytes, ours.len) == 0;
 }
@@ -181,8 +191,9 @@ static int open_candidate(struct core *core, const char *path, char *full, size_
 		close(fd);
 		other = true;
 	}
-	source_warn(&core->source, other ? "%s: the file here has another build-id than the one in the core; use --sysroot or --exe" :
-					   "%s: the core was made with this file, which is not here; use --sysroot or --exe",
+	source_warn(&core->source,
+		    other ? "%s: the file here has another build-id than the one in the core; use --sysroot or --exe" :
+			    "%s: the core was made with this file, which is not here; use --sysroot or --exe",
 		    path);
 	errno = ENOENT;
 	return -1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "source/files.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,26 +51,55 @@ static void open_backing(struct file_backing *file)
 	file->fd = -2;
 }
 
-static size_t fill_from_file(void *context, uint64_t address, uint64_t offset, void *buffer, size_t len)
+size_t files_pread(int fd, uint64_t offset, void *buffer, size_t len)
 {
-	struct file_backing *file = context;
 	size_t done = 0;
 
-	(void)address;
-	if (file->fd == -1)
-		open_backing(file);
-	if (file->fd < 0)
-		return 0;
-	while (done < len) {
-		ssize_t n = pread(file->fd, (char *)buffer + done, len - done, (off_t)(offset + done));
+	while (done < len && offset <= INT64_MAX - done) {
+		ssize_t n = pread(fd, (char *)buffer + done, len - done, (off_t)(offset + done));
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0) /* mapped beyond the end of the file: unreadable for the target, too */
+		if (n <= 0)
 			break;
 		done += (size_t)n;
 	}
 	return done;
+}
+
+/* The name and the contents of a note are padded to 4 bytes, or 8 where the segment's alignment says so. */
+size_t files_build_id(const uint8_t *notes, size_t len, uint64_t align, const uint8_t **ret)
+{
+	size_t pad = align == 8 ? 7 : 3, at = 0;
+
+	while (at < len && len - at > sizeof(Elf64_Nhdr)) {
+		Elf64_Nhdr note;
+		size_t name = at + sizeof(note), contents;
+
+		memcpy(&note, notes + at, sizeof(note));
+		if (note.n_namesz > len || note.n_descsz > len)
+			return 0;
+		contents = (name + note.n_namesz + pad) & ~pad;
+		if (contents > len || note.n_descsz > len - contents)
+			return 0;
+		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(notes + name, "GNU", 4) == 0) {
+			*ret = notes + contents;
+			return note.n_descsz <= BUILD_ID_MOST ? note.n_descsz : 0;
+		}
+		at = (contents + note.n_descsz + pad) & ~pad;
+	}
+	return 0;
+}
+
+static size_t fill_from_file(void *context, uint64_t address, uint64_t offset, void *buffer, size_t len)
+{
+	struct file_backing *file = context;
+
+	(void)address;
+	if (file->fd == -1)
+		open_backing(file);
+	/* What is mapped beyond the end of the file is unreadable for the target, too. */
+	return file->fd < 0 ? 0 : files_pread(file->fd, offset, buffer, len);
 }
 
 static void release_file(void *context)

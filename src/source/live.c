@@ -3,7 +3,7 @@
  * A live process. It is stopped only for one pass over its resident private
  * memory; what that takes is prepared before, everything else is done after.
  * When there is no room for a copy it is left standing still and read as the
- * analysis goes, until source_resume().
+ * analysis goes, until resume() or the end.
  */
 #include <dirent.h>
 #include <elf.h>
@@ -31,6 +31,7 @@
 struct live {
 	struct source source; /* first: the two are cast */
 	pid_t task; /* whose /proc files have the memory: the process, or a thread that outlived the main one */
+	bool sees_our_files;
 	struct stop *stop;
 	struct copy copy;
 	int pagemap_fd, mem_fd;
@@ -233,9 +234,19 @@ static struct fh_error *read_maps(struct live *live)
 	return NULL;
 }
 
-static bool wanted(const struct live *live, unsigned flags)
+static bool is_vdso(const struct source *source, uint64_t address)
 {
-	if (flags & (PAGE_FILE | PAGE_ZERO))
+	const struct mapping *m = source_mapping_at(source, address);
+
+	return m && strcmp(m->path, "[vdso]") == 0;
+}
+
+/* Whether pages must be fetched from the process. No file has those of the vdso. */
+static bool wanted(const struct live *live, const struct page_run *run)
+{
+	unsigned flags = run->flags;
+
+	if (flags & PAGE_ZERO || (flags & PAGE_FILE && !is_vdso(&live->source, run->start)))
 		return false;
 	return flags & PAGE_PRESENT || (live->read_swapped && flags & PAGE_SWAPPED);
 }
@@ -257,7 +268,9 @@ static struct fh_error *look(struct live *live)
 	for (size_t i = 0; i < live->pages.len; i++) {
 		const struct page_run *run = &live->pages.items[i];
 
-		for (uint64_t at = run->start; wanted(live, run->flags) && at < run->end;) {
+		bool fetch = wanted(live, run);
+
+		for (uint64_t at = run->start; fetch && at < run->end;) {
 			uint64_t end = run->end - at > 16 * MIB ? at + 16 * MIB : run->end;
 
 			if (!copy_add(&live->copy, at, end))
@@ -360,7 +373,6 @@ static struct fh_error *add_memory(struct live *live)
 	}
 	for (size_t i = 0; i < source->mappings.len; i++) {
 		const struct mapping *m = &source->mappings.items[i];
-		bool vdso = strcmp(m->path, "[vdso]") == 0; /* no file has its pages */
 		uint64_t reached = m->start;
 
 		while (p < live->pages.len && live->pages.items[p].end <= m->start)
@@ -368,11 +380,13 @@ static struct fh_error *add_memory(struct live *live)
 		for (; p < live->pages.len && live->pages.items[p].start < m->end; p++) {
 			const struct page_run *run = &live->pages.items[p];
 
-			if (run->flags & PAGE_ZERO || (run->flags & PAGE_FILE && !vdso))
+			bool fetch = wanted(live, run);
+
+			if (!fetch && run->flags & (PAGE_ZERO | PAGE_FILE))
 				continue;
 			TRY(add_rest(live, i, reached, run->start));
 			reached = run->end;
-			if (!live->copying && (vdso || wanted(live, run->flags)) &&
+			if (!live->copying && fetch &&
 			    !memory_add_lazy(&source->memory, run->start, run->end, process, 0))
 				return error_no_memory();
 		}
@@ -411,15 +425,15 @@ static int open_if_same(const char *path, const struct mapping *mapping)
 }
 
 /* By map_files. If we aren't privileged enough for it, or the mapping is gone, by name: that may mean another file by
- * now, or in our file system; the inode tells. */
+ * now; the inode tells. By a name of our own only if it sees the files that we see: it may have ended meanwhile. */
 static int open_file(struct source *source, const struct mapping *mapping)
 {
 	const struct live *live = (const struct live *)source;
 	char path[4200];
-	int fd = -1;
+	int fd = -1, ways = live->sees_our_files ? 3 : 2;
 
 	errno = ENOENT;
-	for (int i = 0; i < 3 && mapping->inode && fd < 0 && errno != EMFILE && errno != ENFILE; i++) {
+	for (int i = 0; i < ways && mapping->inode && fd < 0 && errno != EMFILE && errno != ENFILE; i++) {
 		if (i == 0)
 			snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, live->task, mapping->start,
 				 mapping->end);
@@ -433,7 +447,7 @@ static int open_file(struct source *source, const struct mapping *mapping)
 }
 
 /* Returns what is wrong with what was read while it stood. */
-static struct fh_error *resume(struct source *source)
+static struct fh_error *resume(struct source *source, bool keep_stopped)
 {
 	struct live *live = (struct live *)source;
 	struct fh_error *error;
@@ -441,7 +455,8 @@ static struct fh_error *resume(struct source *source)
 	if (!live->stop)
 		return NULL;
 	error = check_lived(live);
-	source->pause_ms = stop_end(TAKE(live->stop));
+	if (!keep_stopped)
+		source->pause_ms = stop_end(TAKE(live->stop));
 	return error;
 }
 
@@ -465,19 +480,36 @@ static const struct source_ops live_ops = {
 	.destroy = destroy,
 };
 
+static bool is_same_place(const char *one, const char *other)
+{
+	struct stat a, b;
+
+	return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* Whether a path means the same to us: an inode's number alone is no proof of it. */
+static bool sees_our_files(pid_t pid)
+{
+	char path[64];
+
+	return is_same_place(proc_path(path, pid, "root"), "/") &&
+	       is_same_place(proc_path(path, pid, "ns/mnt"), "/proc/self/ns/mnt");
+}
+
 static struct fh_error *load(struct live *live, const struct fh_options *options)
 {
 	struct source *source = &live->source;
 	struct fh_error *error;
 
 	TRY(check_target(live));
+	live->sees_our_files = sees_our_files(live->task);
 	TRY(open_proc_files(live)); /* whether we may, before anything is stopped */
 	TRY(read_smaps(live));
 	TRY(prepare_copy(live, options));
 	TRY(stop_begin(source->pid, source, &live->stop));
 	error = look(live);
 	if (live->copying || error) {
-		struct fh_error *ended = resume(source);
+		struct fh_error *ended = resume(source, false);
 
 		if (ended) { /* explains all others */
 			fh_error_destroy(error);

@@ -173,22 +173,6 @@ struct fh_error *memory_seal(struct memory *memory, size_t cache_bytes)
 	return NULL;
 }
 
-/* Index of the first run that ends after an address. */
-static size_t search_runs(const struct memory *memory, uint64_t address)
-{
-	size_t low = 0, high = memory->runs.len;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (memory->runs.items[mid].end <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
-}
-
 static struct memory_run *find_run(struct memory *memory, uint64_t address)
 {
 	struct memory_run *runs = memory->runs.items;
@@ -201,7 +185,7 @@ static struct memory_run *find_run(struct memory *memory, uint64_t address)
 			break;
 		}
 	if (i >= memory->runs.len)
-		i = search_runs(memory, address);
+		i = vec_after(&memory->runs, .end, address);
 	if (i >= memory->runs.len || address < runs[i].start)
 		return NULL;
 	memory->last = i;
@@ -264,7 +248,7 @@ const void *memory_span(struct memory *memory, uint64_t address, size_t *ret_len
 	size_t valid;
 
 	if (!run) {
-		size_t next = search_runs(memory, address);
+		size_t next = vec_after(&memory->runs, .end, address);
 
 		*ret_len = next < memory->runs.len ? memory->runs.items[next].start - address : 0;
 		return NULL;

@@ -138,18 +138,10 @@ struct fh_error *procfs_pages(int fd, const struct source *source, page_runs *ru
 
 static const struct smaps_entry *find_entry(const smaps_entries *entries, const struct mapping *mapping)
 {
-	for (size_t low = 0, high = entries->len; low < high;) {
-		size_t mid = low + (high - low) / 2;
-		const struct smaps_entry *e = &entries->items[mid];
+	size_t i = vec_after(entries, .start, mapping->start);
+	const struct smaps_entry *e = i ? &entries->items[i - 1] : NULL;
 
-		if (e->start == mapping->start)
-			return e->end == mapping->end ? e : NULL;
-		if (e->start < mapping->start)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return NULL;
+	return e && e->start == mapping->start && e->end == mapping->end ? e : NULL;
 }
 
 /* Appends to `set` what the page runs say of a mapping: the pages with flag `want`, until `target`

@@ -72,19 +72,11 @@ uint64_t source_auxv(const struct source *source, uint64_t type)
 
 const struct mapping *source_mapping_at(const struct source *source, uint64_t address)
 {
-	size_t low = 0, high = source->mappings.len;
+	size_t i = vec_after(&source->mappings, .end, address);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (source->mappings.items[mid].end <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	if (low == source->mappings.len || source->mappings.items[low].start > address)
+	if (i == source->mappings.len || source->mappings.items[i].start > address)
 		return NULL;
-	return &source->mappings.items[low];
+	return &source->mappings.items[i];
 }
 
 bool source_string(struct source *source, uint64_t address, char *buffer, size_t size)

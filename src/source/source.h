@@ -23,6 +23,16 @@
 
 #define PAGE 4096u /* x86-64 */
 
+static inline uint64_t page_down(uint64_t n)
+{
+	return n & ~(uint64_t)(PAGE - 1);
+}
+
+static inline uint64_t page_up(uint64_t n)
+{
+	return page_down(n + PAGE - 1);
+}
+
 enum mapping_flags {
 	MAPPING_READ = 1,
 	MAPPING_WRITE = 2,
@@ -60,8 +70,9 @@ struct source_ops {
 	 * (inode, or build-id for a core), or -1; errno then is EMFILE or ENFILE where too many files are
 	 * open. The caller closes it. files_open() is how others ask. */
 	int (*open_file)(struct source *source, const struct mapping *mapping);
-	/* The analysis is over: a target that had to wait goes on. An error when it ended meanwhile. May be NULL. */
-	struct fh_error *(*resume)(struct source *source);
+	/* The analysis is over: a target that had to wait goes on, unless its bytes are wanted still. An error when it
+	 * ended meanwhile. May be NULL. */
+	struct fh_error *(*resume)(struct source *source, bool keep_stopped);
 	void (*destroy)(struct source *source);
 };
 

@@ -197,8 +197,8 @@ static struct fh_error *list_threads(struct stop *stop)
 	return NULL;
 }
 
-/* Nothing runs in a thread that sleeps in the kernel, but it may wake up, or wait for a child of vfork() that runs in the
- * same memory. */
+/* Nothing runs in a thread that sleeps in the kernel, but it may wake up, or wait for a child of vfork() that runs in
+ * the same memory. */
 static void tell_of_unstopped(const struct stop *stop)
 {
 	size_t n = 0;

@@ -263,6 +263,13 @@ class Cli(Case):
 		result = freehold_json("hexdump", target.pid, hex(stack["start"]), 64)
 		self.assertEqual("".join(r["bytes"] for r in result["rows"]), "00" * 64)
 
+	def test_hexdump_of_the_vdso(self):
+		target = self.holder()
+		vdso = next(m for m in harness.smaps(target.pid) if m["path"] == "[vdso]")
+		for option in ([], ["--low-memory"]):
+			result = freehold_json("hexdump", target.pid, hex(vdso["start"]), 16, *option)
+			self.assertTrue(result["rows"][0]["bytes"].startswith("7f454c46"), result)
+
 	def test_hexdump_says_what_is_unreadable(self):
 		target = self.holder()
 		maps = [m for m in harness.smaps(target.pid)]

@@ -62,6 +62,15 @@ class Cores(Case):
 		self.assertTrue(core["target"]["runtimes"])
 		self.assertGreaterEqual(harness.add_up(core, "count", domain="python", kind="str"), 20000)
 
+	def test_files_that_cannot_be_checked(self):
+		"""Without the pages that hold build-ids (bit 4 of the filter, core(5)) names have to do, and that is said."""
+		path, _ = self.kernel_core([PYTHON, "-c", PROGRAM], core_filter=0x3)
+		result = census(path)
+		said = [w for w in result["warnings"] if "no build-id" in w]
+		self.assertEqual(len(said), 1, result["warnings"])
+		self.assertRegex(said[0], r"^/\S+ and [1-9]\d* more: ")
+		self.assertEqual(sum(r["virtual"] for r in result["rows"]), result["os"]["virtual"])
+
 	def test_each_python(self):
 		for python in harness.pythons():
 			if python.suite:
@@ -230,6 +239,20 @@ class Absurd(Case):
 		"""A terabyte that nothing was dumped of."""
 		result, _ = self.look(elf(headers=[(PT_LOAD, 6, 512, 0x10000000, 0, 1 << 40)], body=bytes(4096)), 0)
 		self.assertEqual(result["os"]["virtual"], 1 << 40)
+
+	def test_a_file_over_what_the_core_has(self):
+		"""What was in memory counts where the list of files claims that a file was mapped there."""
+		place = self.directory()
+		mapped, path = os.path.join(place, "mapped"), os.path.join(place, "core")
+		with open(mapped, "wb") as f:
+			f.write(b"F" * 8192)
+		payload = note(0x46494c45, struct.pack("<QQQQQ", 1, 4096, 0xf000, 0x11000, 0) + mapped.encode() + b"\0")
+		start = 64 + 2 * 56
+		headers = [(PT_NOTE, 0, start, 0, len(payload), 0), (PT_LOAD, 6, start + len(payload), 0x10000, 4096, 4096)]
+		with open(path, "wb") as f:
+			f.write(elf(headers=headers, body=payload + b"C" * 4096))
+		self.assertIn("|CCCCCCCCCCCCCCCC|", freehold("hexdump", path, "0x10000", 16, check=None).stdout)
+		self.assertIn("|FFFFFFFFFFFFFFFF|", freehold("hexdump", path, "0xf000", 16, check=None).stdout)
 
 	def test_beyond_the_file(self):
 		result, done = self.look(elf(headers=[(PT_LOAD, 6, 1 << 50, 0x10000, 8192, 8192)]), 3)

@@ -182,6 +182,25 @@ class States(Case):
 					self.assertGreaterEqual(harness.add_up(json.loads(output), "count", domain="python", kind="bytes"), 300000)
 		self.assertIn(1, outcomes)
 
+	def test_killed_while_it_waits_for_a_query(self):
+		outcomes = set()
+		query = "select count(*) n from block where domain = 'python' and kind = 'bytes'"
+		for delay in (0.01, 0.03, 0.06, 0.1, 0.15, 0.2):
+			target = self.start([PYTHON, "-c", MANY])
+			running = subprocess.Popen([harness.FREEHOLD, "sql", str(target.pid), query, "--low-memory", "--format", "json"],
+				stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+			time.sleep(delay)
+			os.kill(target.pid, signal.SIGKILL)
+			output, errors = running.communicate(timeout=harness.PATIENCE)
+			outcomes.add(running.returncode)
+			target.end()
+			if running.returncode:
+				self.assertEqual((running.returncode, output, len(errors.splitlines())), (1, "", 1), errors)
+				self.assertIn("it ended", errors)
+			else:
+				self.assertGreaterEqual(json.loads(output)["rows"][0]["n"], 300000)
+		self.assertIn(1, outcomes)
+
 	def test_itself_and_init(self):
 		done = freehold("census", os.getpid(), check=None)
 		self.assertIn(done.returncode, (0, 3), done.stderr)

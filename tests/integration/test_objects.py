@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """CPython's objects by type, against what the target itself counted, on every interpreter there is."""
+import json
 import os
 import re
 import unittest
 
-from harness import PROGRAMS, Case, add_up, census, freehold_json, pythons, rows_by_name
+from harness import PROGRAMS, Case, add_up, census, core_segments, freehold, freehold_json, pythons, rows_by_name
 
 SCRIPT = os.path.join(PROGRAMS, "py_objects.py")
 # Each class is named by an instance of the next.
@@ -19,6 +20,8 @@ sys.stdout.write("READY\\n")
 sys.stdout.flush()
 sys.stdin.readline()
 """
+TYPE = "import sys\n" \
+	"sys.stdout.write('READY %d\\n' % id(type))\nsys.stdout.flush()\nsys.stdin.readline()\n"
 CHAIN = "import sys\n" \
 	"classes = [type('C%d' % i, (str,), {}) for i in range(20000)]\n" \
 	"for one, other in zip(classes, classes[1:]): one.__qualname__ = other('named')\n" \
@@ -117,6 +120,41 @@ class Objects(Case):
 			result = census(target)
 			self.assertEqual(add_up(result, "count", domain="python", kind="__main__.Twin"), 2000)
 			self.assertEqual(add_up(result, "count", domain="python", kind="dict", detail="Twin.__dict__"), 1000)
+			target.end()
+		self.for_each_python(check)
+
+	def test_damaged_type(self):
+		"""Where a word of `type` is damaged no Python is found, which is said."""
+		def check(python):
+			if python.suite:
+				return
+			target = self.start(python.argv("-c", TYPE), mark=None)
+			address = int(target.wait_ready())
+			core = self.gcore(target)
+			target.end()
+			with open(core, "r+b") as f:
+				for kind, _, offset, start, size, _ in core_segments(core):
+					if kind == 1 and start <= address < start + size:
+						f.seek(offset + address - start)
+						f.write(bytes(64))
+			done = freehold("census", core, "--format", "json", check=3)
+			said = json.loads(done.stdout)["warnings"]
+			self.assertTrue(any(re.match(r"cpython \d\.\d+\..*not found", line) for line in said), said)
+		self.need("gcore")
+		self.for_each_python(check)
+
+	def test_unicode_of_two_or_four_bytes(self):
+		"""Python 2.7 is built with either; the value has to be the text."""
+		def check(python):
+			if not re.search(r"2\.7", python.name):
+				return
+			path = os.path.join(self.directory(), "text.py")
+			with open(path, "w") as f:
+				f.write("import sys\nu = u'needle %d' % 12345\nsys.stdout.write('READY %d\\n' % id(u))\n"
+					"sys.stdout.flush()\nsys.stdin.readline()\n")
+			target = self.start(python.argv(path), mark=None)
+			result = freehold_json("show", target.pid, int(target.wait_ready()))
+			self.assertEqual(result["fields"]["value"], "'needle 12345'")
 			target.end()
 		self.for_each_python(check)
 

@@ -237,7 +237,12 @@ void fake_heap_finish(struct fake_heap *heap)
 	fake_mapping(fake, FAKE_MMAPPED, FAKE_MMAPPED + FAKE_MMAPPED_SIZE, MAPPING_READ | MAPPING_WRITE, 0, 0, "",
 		     heap->mmapped);
 	fake_mapping(fake, FAKE_DATA, FAKE_DATA + FAKE_DATA_SIZE, MAPPING_READ | MAPPING_WRITE, 0, 1, "/lib/libc.so.6",
-		     heap->data);
+		     heap->split ? NULL : heap->data);
+	/* The second part first: what follows upon each other would become one. */
+	if (heap->split && (!memory_add_direct(&fake->source.memory, heap->split, FAKE_DATA + FAKE_DATA_SIZE,
+					       heap->data + (heap->split - FAKE_DATA)) ||
+			    !memory_add_direct(&fake->source.memory, FAKE_DATA, heap->split, heap->data)))
+		__builtin_trap();
 	fake_mapping(fake, FAKE_TLS, FAKE_TLS + FAKE_TLS_SIZE, MAPPING_READ | MAPPING_WRITE, 0, 0, "", heap->tls);
 	fake_source_seal(fake);
 	if (!vec_push(&fake->source.threads, thread))

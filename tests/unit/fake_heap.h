@@ -31,6 +31,7 @@ struct fake_heap {
 	uint64_t state, arena_state, mp; /* addresses */
 	uint64_t brk_at, arena_at;	 /* where the next chunk goes */
 	uint64_t tcache;		 /* data address of the main thread's */
+	uint64_t split;			 /* where libc's data is read in two parts; 0: in one */
 	_Alignas(16) uint8_t data[FAKE_DATA_SIZE], brk[FAKE_BRK_SIZE], arena[FAKE_ARENA_SIZE],
 		mmapped[FAKE_MMAPPED_SIZE], tls[FAKE_TLS_SIZE];
 };

@@ -206,6 +206,24 @@ static void every_kind_of_chunk_2_43(void **state)
 	every_kind_of_chunk(FAKE_2_43);
 }
 
+/* The words of a bin lie in two runs, or in two windows of a core. */
+static void divided_bins(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 2 * 17; i++) {
+		struct fake_heap *heap = malloc(sizeof(*heap));
+		void *found;
+
+		fake_heap_init(heap, i % 2 ? FAKE_2_43 : FAKE_2_36);
+		heap->split = heap->state + (i % 2 ? 24 : 112) + 126 * 16 + i / 2;
+		found = walk(heap);
+		assert_false(heap->target.damaged);
+		glibc_allocator.destroy(found);
+		fake_heap_deinit(heap);
+		free(heap);
+	}
+}
+
 static void aligned_mappings(void **state)
 {
 	(void)state;
@@ -495,6 +513,7 @@ int main(void)
 		cmocka_unit_test(every_kind_of_chunk_2_31),
 		cmocka_unit_test(every_kind_of_chunk_2_36),
 		cmocka_unit_test(every_kind_of_chunk_2_43),
+		cmocka_unit_test(divided_bins),
 		cmocka_unit_test(aligned_mappings),
 		cmocka_unit_test(moved_aligned_mapping),
 		cmocka_unit_test(regions_left_behind),

@@ -15,6 +15,7 @@
 
 #define IMAGE UINT64_C(0x7f0000000000)
 #define TABLE UINT64_C(0x7f1000000000) /* the array of arena_objects */
+#define LARGE (64u << 20) /* bytes of an array with room for more entries than are looked at */
 #define ARENA UINT64_C(0x7f2000000000)
 #define ARENA_BYTES (256u << 10) /* as in 2.7 to 3.9: 64 pools of 4 KiB */
 #define POOL 4096u
@@ -37,6 +38,7 @@ struct fixture {
 	uint64_t readable, unreadable; /* a part of the arena that can't be read; 0, 0: all can */
 	struct fake_elf elf;
 	_Alignas(8) uint8_t table[2 * PAGE], arena[ARENA_BYTES + PAGE];
+	uint8_t *large; /* in place of `table`; NULL: not */
 	struct fake_source fake;
 	struct target target;
 	struct cpython py;
@@ -117,7 +119,8 @@ static void run(struct fixture *f)
 	struct target *target = &f->target;
 
 	fake_elf_map(&f->fake, &f->elf, IMAGE, 10, "/lib/libpython.so", FAKE_END);
-	fake_mapping(&f->fake, TABLE, TABLE + sizeof(f->table), READ_WRITE, 0, 0, "", f->table);
+	fake_mapping(&f->fake, TABLE, TABLE + (f->large ? LARGE : sizeof(f->table)), READ_WRITE, 0, 0, "",
+		     f->large ? f->large : f->table);
 	map_arena(f);
 	fake_source_seal(&f->fake);
 	target->source = &f->fake.source;
@@ -144,6 +147,7 @@ static int teardown(void **state)
 	ledger_destroy(f->target.ledger);
 	images_destroy(f->target.images);
 	fake_source_deinit(&f->fake);
+	free(f->large);
 	free(f);
 	return 0;
 }
@@ -385,6 +389,25 @@ static void unreadable_first_pool(void **state)
 	assert_int_equal(f->py.arenas.len, 0); /* there is no other one */
 }
 
+/* Arrays that each begin where an entry of another one is, most of a million entries long. */
+static void arrays_in_arrays(void **state)
+{
+	struct fixture *f = *state;
+
+	f->large = calloc(1, LARGE);
+	assert_non_null(f->large);
+	for (uint32_t i = 0; i < 16; i++) {
+		uint64_t at = TABLE + i * sizeof(struct arena_object);
+
+		memcpy(f->large + i * sizeof(struct arena_object), entry(f, 0), sizeof(struct arena_object));
+		memcpy(f->elf.bytes + 3 * PAGE + 0x400 + i * 8, &at, 8);
+	}
+	run(f);
+	assert_true(f->target.damaged);
+	assert_non_null(strstr(f->target.source->warnings.items[0], "looks like arrays"));
+	check(f, ARENA, HEADER, "pool header");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -392,7 +415,7 @@ int main(void)
 		TEST(sound_arena),   TEST(later_entry),	 TEST(unaligned_arena), TEST(blocks_of_eight),
 		TEST(cyclic_list),   TEST(wild_list),	 TEST(wild_headers),	TEST(wild_entries),
 		TEST(second_entry_wild), TEST(counts_differ), TEST(unreadable_pool),
-		TEST(unreadable_first_pool),
+		TEST(unreadable_first_pool), TEST(arrays_in_arrays),
 #undef TEST
 	};
 

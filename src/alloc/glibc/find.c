@@ -241,32 +241,34 @@ static struct fh_error *add_glibc(struct target *target, const struct data *data
 	return regions_find(glibc, bins - layout->bins);
 }
 
-/* Looks for the last bin of a main arena, span by span. */
+/* Looks for the last bin of a main arena, span by span; its two words may lie in two of them. */
 static struct fh_error *search(struct target *target, const struct data *data, glibc_list *list)
 {
 	struct source *source = target->source;
 
 	for (uint64_t at = (data->start + 7) / 8 * 8; at + 16 <= data->end;) {
-		size_t span;
-		const uint8_t *words = memory_span(&source->memory, at, &span);
-		size_t n = span / 8, i = 0;
+		size_t span, n, i = 0;
+		const uint8_t *bytes = memory_span(&source->memory, at, &span);
 
 		if (!span)
 			break;
-		for (; words && i + 1 < n && at + 8 * i + 16 <= data->end; i++) {
+		n = (span + 7) / 8;
+		for (; bytes && i < n && at + 8 * i + 16 <= data->end; i++) {
 			uint64_t address = at + 8 * i, pair[2];
 
 			/* Not as words: a segment of a core may begin at any byte. */
-			memcpy(pair, words + 8 * i, sizeof(pair));
+			if (8 * i + sizeof(pair) <= span)
+				memcpy(pair, bytes + 8 * i, sizeof(pair));
+			else if (!source_read(source, address, pair, sizeof(pair)))
+				continue;
 			if (pair[0] != address - 16 || pair[1] != address - 16)
 				continue;
-			if (address - LAST_BIN < data->start || !are_bins(source, address - LAST_BIN))
-				continue;
-			TRY(add_glibc(target, data, address - LAST_BIN, list));
+			if (address - LAST_BIN >= data->start && are_bins(source, address - LAST_BIN))
+				TRY(add_glibc(target, data, address - LAST_BIN, list));
 			i++;
-			break; /* the words may have moved out of the cache */
+			break; /* the bytes may have moved out of the cache */
 		}
-		at += words && n >= 2 ? 8 * (i ? i : 1) : (span + 7) / 8 * 8;
+		at += 8 * (bytes ? i : n);
 	}
 	return NULL;
 }

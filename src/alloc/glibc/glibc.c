@@ -89,7 +89,7 @@ static void each_bin(struct target *target, void *pointer,
 
 const struct allocator glibc_allocator = {
 	.name = "glibc",
-	.title = "malloc of the GNU C library",
+	.title = "malloc of glibc 2.31 to 2.43",
 	.probe = probe,
 	.describe = describe,
 	.carve = carve,

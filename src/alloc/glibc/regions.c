@@ -43,17 +43,9 @@ static void sort_heaps(struct glibc *glibc)
 
 const struct heap *regions_heap_at(const struct glibc *glibc, uint64_t address)
 {
-	size_t low = 0, high = glibc->heaps.len;
+	size_t i = vec_after(&glibc->heaps, .end, address);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (glibc->heaps.items[mid].end <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low < glibc->heaps.len && glibc->heaps.items[low].start <= address ? &glibc->heaps.items[low] : NULL;
+	return i < glibc->heaps.len && glibc->heaps.items[i].start <= address ? &glibc->heaps.items[i] : NULL;
 }
 
 /* ---- aligned heaps --------------------------------------------------------------------- */

@@ -100,17 +100,9 @@ static int compare_tcaches(const void *a, const void *b)
 
 bool tcache_is_known(const struct glibc *glibc, uint64_t data)
 {
-	size_t low = 0, high = glibc->tcaches.len;
+	size_t i = vec_after(&glibc->tcaches, .data, data);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (glibc->tcaches.items[mid].data < data)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low < glibc->tcaches.len && glibc->tcaches.items[low].data == data;
+	return i && glibc->tcaches.items[i - 1].data == data;
 }
 
 /* Fills in the tcaches of all threads, given the word of TLS that points at them. */

@@ -109,10 +109,16 @@ static bool visit_for_states(void *context, uint64_t address, const uint64_t *wo
 {
 	struct search *search = context;
 
-	for (size_t i = 0; i + 1 < n; i++)
-		if (words[i] && is_used_pair(search, address + i * 8, words[i], words[i + 1]) &&
-		    is_state(search, address + i * 8))
-			add_state(search, address + i * 8);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t at = address + i * 8, second = 0;
+
+		if (i + 1 < n)
+			second = words[i + 1];
+		else if (words[i]) /* it is in the next stretch */
+			source_u64(search->pm->py->target->source, at + 8, &second);
+		if (words[i] && is_used_pair(search, at, words[i], second) && is_state(search, at))
+			add_state(search, at);
+	}
 	return !search->pm->no_memory;
 }
 

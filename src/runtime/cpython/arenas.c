@@ -169,19 +169,25 @@ static void take(struct pymalloc *pm, struct entry *entry, enum verdict verdict,
 		pm->no_memory = true;
 }
 
-/* Whether an array begins with an entry that is unused: good ones have to follow soon, and few bad ones. */
+/* Whether an array begins with an entry that is unused: good ones have to follow soon, and few bad ones. Many
+ * pointers lead to zeros, often to the same. */
 static bool is_table(struct pymalloc *pm, uint64_t table, uint32_t room)
 {
+	uint64_t *refused = &pm->refused[table / 8 % 1024];
 	uint32_t bad = 0;
 	struct entry entry;
 
-	for (uint32_t i = 0; i < room && i < MOST_UNUSED && bad <= 1; i++) {
+	if (*refused == table)
+		return false;
+	for (uint32_t i = 0; i < room && i < MOST_UNUSED && bad <= 1 && pm->entries < ENTRIES_TRIED; i++) {
 		enum verdict verdict = read_entry(pm, table + (uint64_t)i * pm->layout.arena_sizeof, &entry);
 
+		pm->entries++;
 		if (verdict == ENTRY_GOOD && entry.arena.index == i)
 			return true;
 		bad += verdict == ENTRY_GOOD || verdict == ENTRY_BAD;
 	}
+	*refused = table;
 	return false;
 }
 
@@ -191,10 +197,11 @@ static void take_table(struct pymalloc *pm, uint64_t table, uint32_t room)
 	uint64_t first_bad = 0;
 	struct entry entry;
 
-	for (uint32_t i = 0; i < room && bad - bad_before_last < 1024; i++) {
+	for (uint32_t i = 0; i < room && bad - bad_before_last < 1024 && pm->entries < ENTRIES_MOST; i++) {
 		uint64_t address = table + (uint64_t)i * pm->layout.arena_sizeof;
 		enum verdict verdict = read_entry(pm, address, &entry);
 
+		pm->entries++;
 		if (verdict == ENTRY_UNUSED)
 			continue;
 		if (verdict == ENTRY_BAD || (verdict == ENTRY_GOOD && entry.arena.index != i)) {
@@ -284,6 +291,8 @@ static void settle(struct pymalloc *pm)
 struct fh_error *arenas_find(struct pymalloc *pm)
 {
 	TRY(arena_tables_find(pm));
+	if (pm->entries >= ENTRIES_TRIED)
+		target_damaged(pm->py->target, "pymalloc: too much looks like arrays of arenas: not all was looked at");
 	settle(pm);
 	return pm->no_memory ? error_no_memory() : NULL;
 }

@@ -40,6 +40,8 @@ static struct fh_error *probe(struct target *target, void **ret_state)
 		return error_no_memory();
 	error = find_cpythons(target, &state->copies);
 	if (error || !state->copies.len) {
+		if (!error)
+			version_warn_of_lost(target);
 		destroy(state);
 		return error;
 	}

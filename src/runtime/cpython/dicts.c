@@ -155,7 +155,32 @@ static bool read_units(struct cpython *py, uint64_t address, uint64_t length, un
 	return true;
 }
 
-/* 2.7: unicode objects of UCS4 (or UCS2) units in a block of their own, str objects of bytes. */
+static bool has_function(const struct cpython *py, const char *name)
+{
+	const struct images *images = py->target->images;
+	uint64_t address;
+
+	/* With copy relocations the types lie in the program, the rest in libpython. */
+	for (size_t i = 0; i < images->v.len; i++)
+		if ((images->v.items[i] == py->image || py->alone) &&
+		    image_symbol(py->target->images, images->v.items[i], name, &address, NULL))
+			return true;
+	return false;
+}
+
+/* 2.7 is built with units of 4 bytes or of 2, and names its functions after that (Include/unicodeobject.h). Where these
+ * can't be asked for the strings can't be read. */
+static bool has_unicode_unit(struct cpython *py)
+{
+	if (!py->unicode_asked && has_function(py, "PyUnicodeUCS4_Decode"))
+		py->unicode_unit = 4;
+	else if (!py->unicode_asked && has_function(py, "PyUnicodeUCS2_Decode"))
+		py->unicode_unit = 2;
+	py->unicode_asked = true;
+	return py->unicode_unit;
+}
+
+/* 2.7: unicode objects have their units in a block of their own, str objects are bytes. */
 static bool old_string(struct cpython *py, uint64_t address, const struct py_type *type, char *buffer, size_t size)
 {
 	struct source *source = py->target->source;
@@ -165,8 +190,8 @@ static bool old_string(struct cpython *py, uint64_t address, const struct py_typ
 		return false;
 	if (type->flags & TYPE_BYTES)
 		return read_units(py, address + (uint64_t)py->o.bytes_data, length, 1, buffer, size);
-	return type->flags & TYPE_UNICODE && source_u64(source, address + 24, &data) &&
-	       read_units(py, data, length, 4, buffer, size);
+	return type->flags & TYPE_UNICODE && has_unicode_unit(py) && source_u64(source, address + 24, &data) &&
+	       read_units(py, data, length, py->unicode_unit, buffer, size);
 }
 
 bool py_string(struct cpython *py, uint64_t address, char *buffer, size_t size)

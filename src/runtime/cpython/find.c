@@ -33,9 +33,9 @@ struct search {
 
 static void load_shapes(struct search *search)
 {
-	struct layout layout;
+	struct layout layout = { 0 };
 
-	for (size_t i = 0; layout_nth("cpython", i, &layout) && search->n_shapes < MOST_SHAPES; i++) {
+	while (layout_next("cpython", &layout) && search->n_shapes < MOST_SHAPES) {
 		struct shape shape = {
 			.flavour = layout.facts->flavour,
 			.ob_type = layout_offset(&layout, "PyObject", "ob_type"),

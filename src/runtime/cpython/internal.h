@@ -88,6 +88,8 @@ struct cpython {
 	uint64_t builtins[PY_BUILTINS]; /* the types that a layout is checked on; 0: not found */
 	uint64_t debug_offsets;		/* &_PyRuntime since 3.13; 0: none */
 	VEC(struct py_arena) arenas; /* of pymalloc, ascending */
+	uint8_t unicode_unit; /* 2.7: bytes of a code unit; 0: not known */
+	bool unicode_asked;
 	uint32_t debug_head; /* bytes that PYTHONMALLOC=debug puts before an object; 0 else */
 	struct hashmap type_index; /* address -> index + 1; 0: looked at, no type */
 	VEC(struct py_type) types;
@@ -106,6 +108,8 @@ typedef VEC(struct cpython *) cpython_list;
 struct fh_error *find_cpythons(struct target *target, cpython_list *list);
 /* version.c: fills version, series and debug_offsets; leaves them empty when the target doesn't say. */
 void version_find(struct cpython *py);
+/* version.c: warns where no copy was found, and yet one set up its text of the version. */
+void version_warn_of_lost(struct target *target);
 /* offsets.c: finds `builtins`; before version_find(). */
 void offsets_find_builtins(struct cpython *py);
 /* Whether a layout is that of the target's own types (tp_basicsize of dict, tuple, list, type ...). If not,

@@ -133,7 +133,8 @@ static int compare_keys(const void *a, const void *b)
 	return x->address < y->address ? -1 : x->address > y->address;
 }
 
-/* What most agree on is the key of the process; what has another one is no segment. One alone has to do. */
+/* What most agree on is the key of the process; what has another one is no segment. One alone has to do. They are
+ * ascending then. */
 static void keep_majority(struct mimalloc *mi)
 {
 	size_t best = 0, length = 0;
@@ -284,23 +285,23 @@ static void carve_segment(struct mimalloc *mi, const struct segment *segment)
 	ledger_carve_end(mi->ledger);
 }
 
-/* A mapping of several segments is what mimalloc calls an arena: what has no segment yet is its, too. */
-static void carve_arena(struct mimalloc *mi, const struct mapping *m)
+/* A mapping of several segments is what mimalloc calls an arena: what has no segment yet is its, too. `i`: the first
+ * segment that may lie in it; returns that for the next mapping. */
+static size_t carve_arena(struct mimalloc *mi, const struct mapping *m, size_t i)
 {
 	uint64_t reached = m->start;
 	bool arena = m->start % SEGMENT_ALIGN == 0 && (m->end - m->start) % SEGMENT_ALIGN == 0;
 
-	for (size_t i = 0; i < mi->segments.len; i++) {
+	for (; i < mi->segments.len && mi->segments.items[i].address < m->end; i++) {
 		const struct segment *s = &mi->segments.items[i];
 
-		if (s->address < m->start || s->address >= m->end)
-			continue;
 		if (arena && s->address > reached)
 			ledger_carve(mi->ledger, reached, s->address, mi->unused);
 		reached = s->address + s->slices * SLICE;
 	}
 	if (arena && reached > m->start && reached < m->end)
 		ledger_carve(mi->ledger, reached, m->end, mi->unused);
+	return i;
 }
 
 static category_id category(struct mimalloc *mi, const char *kind, enum fh_state state)
@@ -327,8 +328,8 @@ struct fh_error *mimalloc_carve(struct cpython *py)
 	mi->damaged = category(mi, "damaged page", FH_LIVE);
 	for (size_t i = 0; i < mi->segments.len; i++)
 		carve_segment(mi, &mi->segments.items[i]);
-	for (size_t i = 0; mi->segments.len && i < py->target->source->mappings.len; i++)
-		carve_arena(mi, &py->target->source->mappings.items[i]);
+	for (size_t i = 0, next = 0; next < mi->segments.len && i < py->target->source->mappings.len; i++)
+		next = carve_arena(mi, &py->target->source->mappings.items[i], next);
 	if (mi->n_damaged)
 		target_damaged(py->target, "mimalloc: %" PRIu32 " pages or lists of free blocks are not sound, the first "
 			       "at 0x%" PRIx64, mi->n_damaged, mi->first_damaged);

@@ -252,12 +252,12 @@ static void resolve_values(const struct layout *l, struct py_offsets *o)
  * before the reference count. Free-threaded builds say what they are. */
 static bool is_trace_refs(struct cpython *py)
 {
-	struct layout layout;
+	struct layout layout = { 0 };
 	uint64_t threaded;
 
 	if (strcmp(py->flavour, "free-threaded") != 0)
 		return false;
-	for (size_t i = 0; py->debug_offsets && layout_nth("cpython", i, &layout); i++) {
+	while (py->debug_offsets && layout_next("cpython", &layout)) {
 		int at = layout_offset(&layout, "_Py_DebugOffsets", "free_threaded");
 
 		if (at >= 0 && source_u64(py->target->source, py->debug_offsets + (uint64_t)at, &threaded))
@@ -269,10 +269,10 @@ static bool is_trace_refs(struct cpython *py)
 /* Another version's layout that is true of everything that can be checked. */
 static bool borrow_layout(struct cpython *py)
 {
-	struct layout layout;
+	struct layout layout = { 0 };
 	bool found = false;
 
-	for (size_t i = 0; layout_nth("cpython", i, &layout); i++) /* the table ascends: the last is the nearest */
+	while (layout_next("cpython", &layout)) /* the table ascends: the last is the nearest */
 		if (strcmp(layout.facts->flavour, py->flavour) == 0 && offsets_agree(py, &layout, NULL)) {
 			py->layout = layout;
 			found = true;
@@ -283,11 +283,11 @@ static bool borrow_layout(struct cpython *py)
 /* Pools are the same in all versions and check themselves, so where objects are not known, the table's newest do. */
 static void resolve_pools(struct cpython *py)
 {
-	struct layout layout;
+	struct layout layout = { 0 };
 
 	if (layout_find("cpython", py->series, "gil", &py->layout))
 		return;
-	for (size_t i = 0; layout_nth("cpython", i, &layout); i++)
+	while (layout_next("cpython", &layout))
 		if (strcmp(layout.facts->flavour, "gil") == 0)
 			py->layout = layout;
 }

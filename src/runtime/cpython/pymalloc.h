@@ -22,7 +22,9 @@ struct pool_geometry {
 };
 
 #define POOL_MOST 16384u       /* bytes; the largest pool of any build */
-#define ARENAS_MOST (1u << 20) /* entries of one array that are looked at */
+#define ARENAS_MOST (1u << 20)	 /* entries of one array that are looked at */
+#define ENTRIES_MOST (4u << 20)	 /* of all arrays */
+#define ENTRIES_TRIED (2u << 20) /* from then on nothing is tried that doesn't begin with an arena */
 #define POOL_MOST_CLASSES 64u  /* 512 / 8 */
 
 struct pymalloc {
@@ -32,6 +34,8 @@ struct pymalloc {
 	uint32_t votes[2][2];	       /* by pool size (16384, 4096) and alignment (16, 8) */
 	VEC(uint64_t) states; /* addresses of _obmalloc_state */
 	VEC(uint64_t) tables; /* addresses of arrays of arena_objects */
+	uint32_t entries;     /* that were looked at */
+	uint64_t refused[1024]; /* addresses where no array begins, by their last bits */
 	bool no_memory;
 };
 

@@ -100,7 +100,7 @@ static bool visit_text(void *context, uint64_t address, const uint64_t *words, s
 		    !source_string(py->target->source, address + i * 8, text, sizeof(text)))
 			continue;
 		len = version_len(text);
-		if (len && strncmp(text + len, " (", 2) == 0 && strchr(text + len, '['))
+		if (len && strncmp(text + len, " (", 2) == 0 && strchr(text + len, '[') && !strstr(text, "[PyPy"))
 			set_text(py, text, len);
 	}
 	return !py->version[0];
@@ -164,4 +164,14 @@ void version_find(struct cpython *py)
 			ask_image(py, images->v.items[i]);
 	if (!py->version[0])
 		scan_rodata(py);
+}
+
+void version_warn_of_lost(struct target *target)
+{
+	struct cpython py = { .target = target };
+
+	scan_all_writable(target, visit_text, &py);
+	if (py.version[0])
+		target_damaged(target, "cpython %s: what its types are known by was not found, so that nothing of it is "
+			       "named", py.version);
 }

@@ -12,6 +12,7 @@
 
 /* ---- heads -------------------------------------------------------------------- */
 
+/* Another interpreter's arena says that this is the same one, not that something is broken. */
 static bool find_head_arenas(struct perl *perl)
 {
 	struct source *source = perl->target->source;
@@ -19,20 +20,22 @@ static bool find_head_arenas(struct perl *perl)
 	uint64_t at = perl_pointer(perl, "sv_arenaroot"), heads = 0;
 	bool sound = true;
 
-	while (at && sound) {
+	perl->broken_at = 0;
+	while (at && sound && !hashmap_get(perl->taken, at)) {
 		struct sv_arena arena = { .start = at };
 		uint64_t next = 0;
 
-		sound = at % 8 == 0 && !hashmap_get(&seen, at) && !hashmap_get(perl->taken, at) &&
-			hashmap_put(&seen, at, 1) && source_u64(source, at, &next) &&
-			source_u32(source, at + 8, &arena.n) && arena.n > 1 && arena.n <= MOST_HEADS &&
-			vec_push(&perl->arenas, arena);
+		sound = at % 8 == 0 && !hashmap_get(&seen, at) && hashmap_put(&seen, at, 1) &&
+			source_u64(source, at, &next) && source_u32(source, at + 8, &arena.n) && arena.n > 1 &&
+			arena.n <= MOST_HEADS && vec_push(&perl->arenas, arena);
 		heads += arena.n; /* arenas that overlap have more than there is room for */
-		sound = sound && heads <= perl->target->source->os_virtual / HEAD_SIZE;
+		sound = sound && heads <= source->os_virtual / HEAD_SIZE;
+		if (!sound)
+			perl->broken_at = at;
 		at = next;
 	}
 	hashmap_deinit(&seen);
-	return sound;
+	return sound && !at;
 }
 
 void perl_arenas_each(struct perl *perl, sv_visitor *visit, void *context)
@@ -52,6 +55,21 @@ static void count_head(struct perl *perl, const struct sv *sv, void *context)
 	(void)sv;
 	(void)context;
 	perl->live++;
+}
+
+uint64_t perl_arenas_freed(struct perl *perl)
+{
+	uint64_t freed = 0;
+
+	for (size_t i = 0; i < perl->arenas.len; i++) {
+		const struct sv_arena arena = perl->arenas.items[i];
+		uint32_t flags;
+
+		for (uint32_t n = 1; n < arena.n; n++)
+			freed += source_u32(perl->target->source, arena.start + n * HEAD_SIZE + 12, &flags) &&
+				 (flags & 0xff) == SVT_FREED;
+	}
+	return freed;
 }
 
 /* ---- bodies --------------------------------------------------------------------- */
@@ -86,10 +104,14 @@ static void add_body_arena(struct perl *perl, uint64_t start, uint64_t bytes, ui
 	struct block block;
 
 	arena.size = body_size(perl, type, &arena);
-	if (!arena.size || bytes > UINT32_MAX || !perl_claimable(perl, start, &block) || start + bytes > block.end + 8)
+	if (!arena.size || bytes > UINT32_MAX || !ledger_find(perl->target->ledger, start, &block) ||
+	    start + bytes > block.end + 8 ||
+	    (!perl_claimable(perl, start, &block) && !ledger_is_dark(perl->target->ledger, block.category)))
 		return;
 	arena.n = (uint32_t)bytes / arena.size;
 	arena.first = (uint32_t)perl->marks.len;
+	if (perl->marks.len + arena.n > perl->target->source->os_virtual / 8) /* arenas that are listed again and again */
+		return;
 	if (!vec_reserve(&perl->marks, perl->marks.len + arena.n) || !vec_push(&perl->body_arenas, arena)) {
 		perl->target->ledger->no_memory = true;
 		return;
@@ -101,30 +123,29 @@ static void add_body_arena(struct perl *perl, uint64_t start, uint64_t bytes, ui
 static bool find_body_arenas(struct perl *perl)
 {
 	struct source *source = perl->target->source;
-	uint64_t set = perl_pointer(perl, "body_arenas"), last = 0;
+	struct hashmap seen = { 0 };
+	category_id category = perl_category(perl, "perl arena", "arena set", "", FH_OVERHEAD);
+	uint64_t set = perl_pointer(perl, "body_arenas"), next;
 	int first = layout_offset(&perl->layout, "arena_set", "set");
 	uint32_t step = layout_size(&perl->layout, "arena_desc");
+	bool sound = first >= 0 && step >= 24;
 
-	if (first < 0 || step < 24)
-		return false;
-	while (set && set != last) {
-		uint32_t used;
-		uint64_t desc[3], next;
+	for (; set && sound; set = next) {
+		uint32_t used = 0;
+		uint64_t desc[3];
 
-		if (!source_u64(source, set, &next) || !source_u32(source, set + 12, &used) || used > MOST_SET)
-			return false;
-		for (uint32_t i = 0; i < used; i++)
+		next = 0;
+		sound = !hashmap_get(&seen, set) && hashmap_put(&seen, set, 1) && source_u64(source, set, &next) &&
+			source_u32(source, set + 12, &used) && used <= MOST_SET;
+		for (uint32_t i = 0; sound && i < used; i++)
 			if (source_read(source, set + (uint64_t)first + i * step, desc, sizeof(desc)))
 				add_body_arena(perl, desc[0], desc[1], (uint32_t)desc[2]);
-		/* Named at once, so a ring ends where it began. */
-		if (!perl_claim(perl, set, perl_category(perl, "perl arena", "arena set", "", FH_OVERHEAD), NULL))
-			return next == 0;
-		last = set;
-		set = next;
+		perl_claim(perl, set, category, NULL);
 	}
+	hashmap_deinit(&seen);
 	if (perl->body_arenas.len)
 		qsort(perl->body_arenas.items, perl->body_arenas.len, sizeof(*perl->body_arenas.items), by_start);
-	return true;
+	return sound;
 }
 
 /* The marks of two chunks that lie over each other would be carved twice. */
@@ -197,25 +218,43 @@ static category_id head_category(struct perl *perl, const struct sv *sv)
 	return perl_owner_category(perl, owner_of(perl, sv), PART_HEAD + sv->body->kind);
 }
 
+/* What to carve for an arena at [start, end): the block of malloc's that was claimed for it, or, where malloc is not
+ * known, the arena alone. False when somebody else has the place. */
+static bool arena_place(struct perl *perl, uint64_t start, uint64_t end, uint64_t *ret_start, uint64_t *ret_end)
+{
+	struct ledger *ledger = perl->target->ledger;
+	struct block block;
+
+	if (!ledger_find(ledger, start, &block))
+		return false;
+	if (strcmp(ledger_category_of(ledger, block.category)->domain, "perl arena") == 0) {
+		*ret_start = block.start;
+		*ret_end = block.end;
+		return end <= block.end + 8;
+	}
+	*ret_start = start;
+	*ret_end = end;
+	return ledger_is_dark(ledger, block.category) && end <= block.end;
+}
+
 static void carve_heads(struct perl *perl, const struct sv_arena *arena)
 {
 	struct ledger *ledger = perl->target->ledger;
 	category_id header = perl_category(perl, "perl arena", "arena header", "heads", FH_OVERHEAD);
 	category_id freed = perl_category(perl, "perl arena", "free head", "", FH_FREE);
-	uint64_t end = arena->start + arena->n * HEAD_SIZE;
-	struct block block;
+	uint64_t end = arena->start + (uint64_t)arena->n * HEAD_SIZE, from, to;
 
-	if (!ledger_find(ledger, arena->start, &block) || end > block.end + 8)
+	if (!arena_place(perl, arena->start, end, &from, &to))
 		return;
-	ledger_carve_begin(ledger, block.start, block.end);
-	ledger_carve_add(ledger, block.start, header);
+	ledger_carve_begin(ledger, from, to);
+	ledger_carve_add(ledger, from, header);
 	for (uint32_t n = 1; n < arena->n; n++) {
 		struct sv sv;
 
 		ledger_carve_add(ledger, arena->start + n * HEAD_SIZE,
 				 sv_at(perl, arena->start + n * HEAD_SIZE, &sv) ? head_category(perl, &sv) : freed);
 	}
-	if (end < block.end)
+	if (end < to)
 		ledger_carve_add(ledger, end, header);
 	ledger_carve_end(ledger);
 }
@@ -226,20 +265,19 @@ static void carve_bodies(struct perl *perl, const struct body_arena *arena)
 	const char *detail = arena->entries ? "hash entry" : sv_kind_name(arena->kind);
 	category_id header = perl_category(perl, "perl arena", "arena header", "bodies", FH_OVERHEAD);
 	category_id freed = perl_category(perl, "perl arena", "free body", detail, FH_FREE);
-	uint64_t end = arena->start + (uint64_t)arena->n * arena->size;
-	struct block block;
+	uint64_t end = arena->start + (uint64_t)arena->n * arena->size, from, to;
 
-	if (!ledger_find(ledger, arena->start, &block) || end > block.end + 8)
+	if (!arena_place(perl, arena->start, end, &from, &to))
 		return;
-	ledger_carve_begin(ledger, block.start, block.end);
-	if (block.start < arena->start)
-		ledger_carve_add(ledger, block.start, header);
+	ledger_carve_begin(ledger, from, to);
+	if (from < arena->start)
+		ledger_carve_add(ledger, from, header);
 	for (uint32_t n = 0; n < arena->n; n++) {
 		category_id mark = perl->marks.items[arena->first + n];
 
 		ledger_carve_add(ledger, arena->start + (uint64_t)n * arena->size, mark ? mark : freed);
 	}
-	if (end < block.end)
+	if (end < to)
 		ledger_carve_add(ledger, end, header);
 	ledger_carve_end(ledger);
 }

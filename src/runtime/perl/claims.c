@@ -11,6 +11,7 @@ static const struct {
 } part_names[PARTS - PART_BODY] = {
 	{ "body", FH_LIVE },        { "string buffer", FH_LIVE },   { "string slack", FH_OVERHEAD },
 	{ "array items", FH_LIVE }, { "array slack", FH_OVERHEAD }, { "hash buckets", FH_LIVE },
+	{ "hash aux", FH_LIVE },
 	{ "hash entry", FH_LIVE },
 };
 

@@ -77,6 +77,7 @@ struct lone_op {
 struct ops {
 	struct perl *perl;
 	const char *names[MOST_OPS];      /* NULL: not asked for yet */
+	bool is_cop[MOST_OPS]; /* statements, which have more of their own; known with the name */
 	category_id categories[MOST_OPS]; /* 0: not asked for yet */
 	uint64_t name_table;
 	int opslab_next, opslab_head, opslab_size, opslab_free_space, opslab_slots, opslab_freed, opslot_size,
@@ -98,6 +99,7 @@ static const char *op_name(struct ops *ops, uint32_t type)
 	if (!ops->name_table || !source_u64(source, ops->name_table + 8 * (uint64_t)type, &at) ||
 	    !source_string(source, at, text, sizeof(text)))
 		snprintf(text, sizeof(text), "%u", type);
+	ops->is_cop[type] = strcmp(text, "nextstate") == 0 || strcmp(text, "dbstate") == 0;
 	return ops->names[type] = strings_add(source->strings, text);
 }
 
@@ -184,7 +186,7 @@ static void walk_op_words(struct ops *ops, uint64_t op, uint32_t bytes, uint32_t
 {
 	struct source *source = ops->perl->target->source;
 	const char *name = op_name(ops, type);
-	bool cop = name && (strcmp(name, "nextstate") == 0 || strcmp(name, "dbstate") == 0);
+	bool cop = ops->is_cop[type];
 	uint64_t word;
 
 	for (uint32_t at = 0; at + 8 <= bytes; at += 8) {

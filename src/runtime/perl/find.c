@@ -91,13 +91,29 @@ enum verdict {
 	NO_PERL,
 	OTHER_VERSION, /* it says a version that the layout is not of */
 	OTHER_COUNT,   /* it is one, but its heads are not as many as it says */
+	BROKEN_CHAIN,  /* it is one, but its arenas are no chain */
 	IS_PERL,
 };
 
 /* A head more or less is one that is being made or given back just now, which is two steps. */
-static bool counts_agree(const struct perl *perl)
+static bool is_about(uint64_t count, uint64_t other)
 {
-	return perl->live + 1 >= perl->sv_count && perl->live <= perl->sv_count + 1;
+	return count + 1 >= other && count <= other + 1;
+}
+
+/* While a destructor runs, heads that are freed because of it have no type any more and aren't in the chain of free heads
+ * yet. Destructors that run within each other have several of these, which sv_count counts. */
+static bool counts_agree(struct perl *perl)
+{
+	uint64_t freed = 0, chained = 0, at = perl_pointer(perl, "sv_root");
+
+	if (is_about(perl->live, perl->sv_count))
+		return true;
+	freed = perl_arenas_freed(perl);
+	for (; at && chained <= freed; chained++)
+		if (!source_u64(perl->target->source, at, &at))
+			return false;
+	return chained <= freed && is_about(perl->live + (freed - chained), perl->sv_count);
 }
 
 static enum verdict try_layout(struct perl *perl, const struct perl_facts *facts, bool must_say)
@@ -114,7 +130,7 @@ static enum verdict try_layout(struct perl *perl, const struct perl_facts *facts
 	perl->flavour = facts->layout.facts[0].flavour;
 	perl->arenas.len = 0;
 	perl->sv_count = perl_pointer(perl, "sv_count");
-	if (!perl->sv_count || perl->sv_count > perl->target->source->os_virtual / HEAD_SIZE)
+	if (!perl->sv_count || (!must_say && perl->sv_count > perl->target->source->os_virtual / HEAD_SIZE))
 		return NO_PERL;
 	perl->strtab = perl_pointer(perl, "strtab");
 	read_version(perl, version);
@@ -130,7 +146,7 @@ static enum verdict try_layout(struct perl *perl, const struct perl_facts *facts
 		return NO_PERL;
 	snprintf(perl->full_version, sizeof(perl->full_version), "%s", version[0] ? version : perl->version);
 	if (!perl_arenas_count(perl))
-		return NO_PERL;
+		return must_say && perl->broken_at ? BROKEN_CHAIN : NO_PERL;
 	return counts_agree(perl) ? IS_PERL : OTHER_COUNT;
 }
 
@@ -168,6 +184,8 @@ static enum verdict try_layouts(struct perl_state *state, struct perl *perl, uin
 
 		if (strcmp(layout->facts[0].flavour, flavour) != 0 || (room && !is_size(state->facts.items[i], room)))
 			continue;
+		if (!perl_resolve(state->facts.items[i]))
+			continue;
 		verdict = try_layout(perl, state->facts.items[i], must_say);
 		if (verdict >= OTHER_COUNT)
 			return verdict;
@@ -176,8 +194,8 @@ static enum verdict try_layouts(struct perl_state *state, struct perl *perl, uin
 	return worst;
 }
 
-/* Tries the layouts on a candidate; adds it when one of them agrees. Where no layout finds a version, perl may only just
- * have started. */
+/* Tries the layouts on a candidate; adds it when one of them agrees. Where no layout finds a version, perl may only
+ * just have started. */
 static struct fh_error *try_candidate(struct perl_state *state, const struct image *image, uint64_t address,
 				      uint64_t room, const char *flavour)
 {
@@ -196,6 +214,11 @@ static struct fh_error *try_candidate(struct perl_state *state, const struct ima
 			       "perl %s at 0x%" PRIx64 ": it says %" PRIu64 " values and has %" PRIu64
 			       "; it is corrupt, or was being changed, and is not looked into",
 			       perl->full_version, address, perl->sv_count, perl->live);
+	if (verdict == BROKEN_CHAIN && !state->refused++)
+		target_damaged(state->target,
+			       "perl %s at 0x%" PRIx64 ": its chain of arenas of values is broken at 0x%" PRIx64
+			       "; it is corrupt, not all there, or was being changed, and is not looked into",
+			       perl->full_version, address, perl->broken_at);
 	perl->number = (uint32_t)state->list.len;
 	for (size_t i = 0; verdict == IS_PERL && i < perl->arenas.len; i++)
 		if (!hashmap_put(&state->taken, perl->arenas.items[i].start, 1))
@@ -210,16 +233,17 @@ static struct fh_error *try_candidate(struct perl_state *state, const struct ima
 
 static struct fh_error *load_layouts(struct perl_state *state)
 {
-	struct layout layout;
+	struct layout layout = { 0 };
 
-	for (size_t i = 0; layout_nth("perl", i, &layout); i++) {
-		struct perl_facts *facts = malloc(sizeof(*facts));
+	while (layout_next("perl", &layout)) {
+		struct perl_facts *facts = calloc(1, sizeof(*facts));
 
-		if (!facts || !perl_resolve(&layout, facts) || !vec_push(&state->facts, facts)) {
+		if (!facts || !vec_push(&state->facts, facts)) {
 			free(facts);
-			if (!facts)
-				return error_no_memory();
+			return error_no_memory();
 		}
+		facts->layout = layout;
+		facts->interpreter_size = layout_size(&layout, "interpreter");
 	}
 	return NULL;
 }
@@ -237,16 +261,38 @@ static struct fh_error *search_blocks(struct perl_state *state, const struct ima
 	struct ledger *ledger = state->target->ledger;
 	struct ledger_cursor cursor = { 0 };
 	struct block block;
+	uint32_t least = UINT32_MAX, most = 0; /* sizes of an interpreter */
 
+	for (size_t i = 0; i < state->facts.len; i++) {
+		uint32_t size = state->facts.items[i]->interpreter_size;
+
+		least = size && size < least ? size : least;
+		most = size > most ? size : most;
+	}
 	while (ledger_next(ledger, &cursor, &block) && state->list.len < MOST_INTERPRETERS &&
 	       state->refused < MOST_REFUSED) {
 		const struct category *c = ledger_category_of(ledger, block.category);
 		uint64_t data = block.start + c->head, room = block.end + 8 - data;
 
-		if (c->unknown && c->state == FH_LIVE && may_be_size(state, room))
+		if (room >= least && room < most + MALLOC_ROUNDING && c->unknown && c->state == FH_LIVE &&
+		    may_be_size(state, room))
 			TRY(try_candidate(state, image, data, room, flavour));
 	}
 	return NULL;
+}
+
+/* The one that runs now or ran last, by a symbol; the others, and it too if need be, among the blocks of malloc. */
+static struct fh_error *find_several(struct perl_state *state, const struct image *image)
+{
+	struct images *images = state->target->images;
+	uint64_t address, current;
+	const char *flavour = image_symbol(images, (struct image *)image, "PL_thr_key", &address, NULL) ? "threaded"
+												       : "multiplicity";
+
+	if (image_symbol(images, (struct image *)image, "PL_curinterp", &address, NULL) &&
+	    source_u64(state->target->source, address, &current) && current)
+		TRY(try_candidate(state, image, current, 0, flavour));
+	return search_blocks(state, image, flavour);
 }
 
 struct fh_error *perl_find(struct perl_state *state)
@@ -258,19 +304,16 @@ struct fh_error *perl_find(struct perl_state *state)
 	if (!image)
 		return NULL;
 	TRY(load_layouts(state));
-	/* perl has its variables as symbols unless it was built for several interpreters, and this one with threads only. */
+	/* perl has its variables as symbols unless it was built for several interpreters, and PL_thr_key with threads only. */
 	if (image_symbol(images, (struct image *)image, "PL_sv_arenaroot", &address, NULL))
 		TRY(try_candidate(state, image, 0, 0, "unthreaded"));
 	else
-		TRY(search_blocks(state, image,
-				  image_symbol(images, (struct image *)image, "PL_thr_key", &address, NULL)
-					  ? "threaded"
-					  : "multiplicity"));
+		TRY(find_several(state, image));
 	if (!state->list.len && state->other_version[0])
 		source_warn(state->target->source,
 			    "%s is perl %s, a version that is not known: its memory is shown as blocks of malloc",
 			    image->path, state->other_version);
-	else if (!state->list.len && !state->target->damaged)
+	else if (!state->list.len && !state->refused)
 		source_warn(
 			state->target->source,
 			"%s is perl, of a version that is not known, or it has not started yet: its memory is shown as "

@@ -100,6 +100,7 @@ enum part {
 	PART_ITEMS,
 	PART_ITEMS_SLACK,
 	PART_BUCKETS,
+	PART_AUX,
 	PART_ENTRY,
 	PARTS
 };
@@ -128,6 +129,7 @@ struct perl_facts {
 	struct perl_offsets o;
 	struct layout regexp, io;  /* the fields of their bodies */
 	uint32_t interpreter_size; /* 0: its variables are symbols */
+	bool asked, resolved;
 	struct sv_bits bits;
 	struct sv_body bodies[SVT_MOST];
 };
@@ -149,6 +151,7 @@ struct perl {
 	uint64_t strtab;                    /* address of the hash of shared keys */
 	uint64_t sv_count;                  /* what it says */
 	uint64_t live;                      /* what was found */
+	uint64_t broken_at;                 /* where an arena of heads should be, and is none; 0: nowhere */
 	struct hashmap *taken;              /* chunks of heads of other interpreters, which can't be its own */
 	uint64_t patience;                  /* see perl_patience() */
 	VEC(struct sv_arena) arenas;        /* ascending once they are counted */
@@ -163,9 +166,8 @@ struct perl {
 	struct ops *ops;          /* of code.c; NULL: this version's ops are not known */
 };
 
-/* layout.c: resolves a layout; false when it lacks what this program needs. The result lasts as long as the
- * process and is shared by all interpreters with it. */
-bool perl_resolve(const struct layout *layout, struct perl_facts *ret);
+/* layout.c: fills the rest of what is known with a layout, once; false when that lacks what this program needs. */
+bool perl_resolve(struct perl_facts *facts);
 /* A number that the layout has as a constant ("SVt_PVHV"); `otherwise` when it hasn't. */
 uint32_t perl_constant(const struct layout *layout, const char *name, uint32_t otherwise);
 
@@ -191,6 +193,8 @@ uint64_t perl_pointer(struct perl *perl, const char *name);
 /* arenas.c */
 /* Lists the arenas of heads and counts those that live; false when the list is no such list. */
 bool perl_arenas_count(struct perl *perl);
+/* How many heads of theirs have been freed. */
+uint64_t perl_arenas_freed(struct perl *perl);
 /* Lists the arenas of bodies, and keeps all arenas from being taken for something else. */
 struct fh_error *perl_arenas_find(struct perl *perl);
 struct fh_error *perl_arenas_carve(struct perl *perl);

@@ -159,27 +159,35 @@ static void resolve_bits(const struct layout *layout, struct sv_bits *bits)
 		bits->hasaux = bits->ook;
 }
 
-bool perl_resolve(const struct layout *layout, struct perl_facts *ret)
+static bool resolve_offsets(const struct layout *layout, struct perl_offsets *ret)
 {
-	*ret = (struct perl_facts){ .layout = *layout };
 	for (size_t i = 0; i < sizeof(wanted_offsets) / sizeof(*wanted_offsets); i++) {
 		const struct wanted_offset *w = &wanted_offsets[i];
 		int offset = layout_offset(layout, w->structure, w->field);
 
 		if (offset < 0 && w->needed)
 			return false;
-		memcpy((char *)&ret->o + w->place, &offset, sizeof(offset));
+		memcpy((char *)ret + w->place, &offset, sizeof(offset));
 	}
-	ret->o.he_size = layout_size(layout, "he");
-	ret->o.aux_size = layout_size(layout, "xpvhv_aux");
-	ret->o.hash_with_aux_size = layout_size(layout, "xpvhv_with_aux");
-	ret->o.gp_size = layout_size(layout, "gp");
-	ret->o.magic_size = layout_size(layout, "magic");
-	ret->interpreter_size = layout_size(layout, "interpreter");
-	ret->regexp = layout_structure(layout, "regexp");
-	ret->io = layout_structure(layout, "xpvio");
-	resolve_bodies(layout, ret);
-	resolve_bits(layout, &ret->bits);
-	return ret->o.he_size && ret->o.gp_size && ret->o.magic_size && ret->bits.object && ret->bits.rok &&
-	       ret->bits.pok;
+	ret->he_size = layout_size(layout, "he");
+	ret->aux_size = layout_size(layout, "xpvhv_aux");
+	ret->hash_with_aux_size = layout_size(layout, "xpvhv_with_aux");
+	ret->gp_size = layout_size(layout, "gp");
+	ret->magic_size = layout_size(layout, "magic");
+	return ret->he_size && ret->gp_size && ret->magic_size;
+}
+
+bool perl_resolve(struct perl_facts *facts)
+{
+	if (facts->asked)
+		return facts->resolved;
+	facts->asked = true;
+	if (!resolve_offsets(&facts->layout, &facts->o))
+		return false;
+	facts->regexp = layout_structure(&facts->layout, "regexp");
+	facts->io = layout_structure(&facts->layout, "xpvio");
+	resolve_bodies(&facts->layout, facts);
+	resolve_bits(&facts->layout, &facts->bits);
+	facts->resolved = facts->bits.object && facts->bits.rok && facts->bits.pok;
+	return facts->resolved;
 }

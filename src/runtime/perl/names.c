@@ -94,6 +94,7 @@ uint32_t owner_of(struct perl *perl, const struct sv *sv)
 	uint64_t stash;
 	const uint64_t *known;
 	char name[NAME_LEN];
+	const char *detail;
 	uint32_t index;
 
 	if (!(sv->flags & perl->bits->object) || !sv->body->magic)
@@ -102,11 +103,14 @@ uint32_t owner_of(struct perl *perl, const struct sv *sv)
 	known = hashmap_get(&perl->stashes, stash);
 	if (known)
 		return (uint32_t)*known;
+	if (!package_name(perl, stash, name, sizeof(name)))
+		return sv->body->kind;
 	index = (uint32_t)perl->owners.len;
-	if (!package_name(perl, stash, name, sizeof(name)) ||
-	    !vec_push(&perl->owners, (struct owner){ .detail = strings_add(perl->target->source->strings, name) }))
-		index = sv->body->kind;
-	if (!hashmap_put(&perl->stashes, stash, index))
+	detail = strings_add(perl->target->source->strings, name);
+	if (!detail || !vec_push(&perl->owners, (struct owner){ .detail = detail }) ||
+	    !hashmap_put(&perl->stashes, stash, index)) {
 		perl->target->ledger->no_memory = true;
+		return sv->body->kind;
+	}
 	return index;
 }

@@ -88,8 +88,8 @@ static struct fh_error *follow(struct perl *perl)
 	return NULL;
 }
 
-/* Each step for all interpreters before the next one: what is certain comes before what is concluded from a pointer, which
- * may lead from one interpreter to another. */
+/* Each step for all interpreters before the next one: what is certain comes before what is concluded from a pointer,
+ * which may lead from one interpreter to another. */
 static struct fh_error *carve(struct target *target, void *opaque)
 {
 	static struct fh_error *(*const steps[])(struct perl * perl) = { prepare, walk, follow, perl_arenas_carve };

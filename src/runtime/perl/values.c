@@ -90,17 +90,19 @@ static void walk_hash(struct perl *perl, const struct sv *sv, uint32_t owner)
 	bool shared_table = sv->address == perl->strtab;
 	bool own_keys = !shared_table && !(sv->flags & perl->bits->sharekeys);
 	category_id entry = perl_owner_category(perl, owner, PART_ENTRY);
-	category_id key = perl_category(perl, "perl", "hash key", "shared", FH_LIVE);
+	category_id key = perl_category(perl, "perl", "hash key", "shared", FH_LIVE), buckets;
 	uint64_t max = sv_word(perl, sv, perl->o->xhv_max), aux = sv_hash_aux(perl, sv), he;
 
 	if (aux)
 		walk_package(perl, aux);
 	if (!sv->u || max >= MOST_BUCKETS)
 		return;
-	perl_claim(perl, sv->u,
-		   shared_table ? perl_category(perl, "perl", "hash buckets", "shared keys", FH_LIVE)
-				: perl_owner_category(perl, owner, PART_BUCKETS),
-		   NULL);
+	buckets = shared_table ? perl_category(perl, "perl", "hash buckets", "shared keys", FH_LIVE)
+			       : perl_owner_category(perl, owner, PART_BUCKETS);
+	if (aux && perl->o->xhv_aux < 0) /* behind the buckets */
+		perl_claim_used(perl, sv->u, aux - sv->u, buckets, perl_owner_category(perl, owner, PART_AUX));
+	else
+		perl_claim(perl, sv->u, buckets, NULL);
 	for (uint64_t i = 0; i <= max && perl_patience(perl); i++) {
 		if (!source_u64(source, sv->u + 8 * i, &he))
 			return;
