@@ -71,7 +71,8 @@ class Pymalloc(harness.Case):
 					raise AssertionError("%s\n%s" % (error, f.read()[-2000:]))
 		with open(path, errors="replace") as f:
 			report = parse(f.read())
-		harness.wait_until(lambda: harness.state(target.pid) == "S", "pause of the target")
+		harness.wait_until(lambda: all(harness.state(target.pid, t) == "S" for t in harness.threads(target.pid)),
+			"pause of the target")
 		census = harness.census(target, check=None)
 		self.arenas = sum(m["Size"] for m in harness.smaps(target.pid)
 			if not m["inode"] and m["start"] % SEGMENT == 0 and m["Size"] % SEGMENT == 0)

@@ -226,10 +226,16 @@ static int by_start(const void *a, const void *b)
 	return one->start < other->start ? -1 : one->start > other->start;
 }
 
+struct pads_of {
+	struct refs_index *index;
+	uint64_t left; /* each pad is a value: there are not more of them */
+};
+
 /* A sub's pads are arrays like others, but their items have names. */
 static void add_pads(struct perl *perl, const struct sv *code, void *context)
 {
-	struct refs_index *index = context;
+	struct pads_of *pads_of = context;
+	struct refs_index *index = pads_of->index;
 	struct source *source = perl->target->source;
 	uint64_t list, pads, max, pad;
 
@@ -240,7 +246,8 @@ static void add_pads(struct perl *perl, const struct sv *code, void *context)
 	if (list < PAGE || !source_u64(source, list + (uint64_t)perl->o->padlist_pads, &pads) ||
 	    !source_u64(source, list + (uint64_t)perl->o->padlist_max, &max))
 		return;
-	for (uint64_t end = refs_end_of(index, pads), i = 1; i <= max && pads + 8 * i + 8 <= end; i++)
+	for (uint64_t end = refs_end_of(index, pads), i = 1; i <= max && pads + 8 * i + 8 <= end && pads_of->left;
+	     i++, pads_of->left--)
 		if (source_u64(source, pads + 8 * i, &pad) && pad && !hashmap_put(&index->pads, pad, code->address))
 			return; /* memory is out: these have no names then */
 }
@@ -260,7 +267,7 @@ static bool fill_index(struct refs_index *index)
 							 perl }))
 				return false;
 		}
-		perl_arenas_each(perl, add_pads, index);
+		perl_arenas_each(perl, add_pads, &(struct pads_of){ index, perl->live });
 	}
 	if (index->arenas.len)
 		qsort(index->arenas.items, index->arenas.len, sizeof(*index->arenas.items), by_start);

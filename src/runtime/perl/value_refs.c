@@ -191,6 +191,8 @@ static void refs_of_hash(struct refs *refs, const struct sv *sv)
 	uint64_t aux = sv_hash_aux(perl, sv), max = sv_word(perl, sv, perl->o->xhv_max), end, left;
 	bool shared_table = sv->address == perl->strtab;
 
+	if (aux && perl->o->xhv_aux < 0) /* it is behind the buckets, a block of its own */
+		refs_tell(refs, aux, REF_PART, "aux");
 	if (aux)
 		refs_of_aux(refs, aux);
 	if (sv->u < PAGE)
