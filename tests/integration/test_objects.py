@@ -154,7 +154,7 @@ class Objects(Case):
 					"sys.stdout.flush()\nsys.stdin.readline()\n")
 			target = self.start(python.argv(path), mark=None)
 			result = freehold_json("show", target.pid, int(target.wait_ready()))
-			self.assertEqual(result["fields"]["value"], "'needle 12345'")
+			self.assertEqual(result["fields"]["value"], "u'needle 12345'")
 			target.end()
 		self.for_each_python(check)
 
