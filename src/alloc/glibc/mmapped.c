@@ -62,16 +62,18 @@ static bool may_begin(struct source *source, uint64_t start)
 	       (words[1] & SIZE_BITS) == IS_MMAPPED && words[1] >= PAGE - CHUNK_HEADER && words[1] < UINT64_C(1) << 47;
 }
 
-#define MOST_PAGES (1u << 22) /* in all: every page of a mapping can look as if a chunk began there */
+#define MOST_PAGES (1u << 16) /* in all: every page of a mapping can look as if a chunk began there */
+#define MOST_MOVED_PAGES 4096u /* before one chunk: alignments up to 16 MiB */
 
 /* A chunk of an alignment above a page that mremap moved keeps its distance from the start, which no alignment tells
- * any more: the header still ends a page. */
-static bool find_moved(struct mmapped_search *search, uint64_t start, uint64_t end, struct mmapped *ret)
+ * any more: the header still ends a page. What was moved is a mapping of its own, as the kernel joins it to none. */
+static bool find_moved(struct mmapped_search *search, const struct mapping *m, uint64_t limit, struct mmapped *ret)
 {
 	uint64_t offset = PAGE - CHUNK_HEADER;
 
-	for (; search->pages_left && start + offset + CHUNK_HEADER < end; search->pages_left--, offset += PAGE)
-		if (read_header(search->target->source, start, offset, end, ret))
+	for (uint32_t n = 0; n < MOST_MOVED_PAGES && search->pages_left && m->start + offset + CHUNK_HEADER < m->end;
+	     n++, search->pages_left--, offset += PAGE)
+		if (read_header(search->target->source, m->start, offset, limit, ret) && ret->end == m->end)
 			return true;
 	return false;
 }
@@ -105,8 +107,8 @@ static bool find_chunk(struct mmapped_search *search, uint64_t start, uint64_t l
 		}
 	plain = read_header(source, start, 0, limit, ret);
 	m = source_mapping_at(source, start);
-	if (!m || (plain && ends_well(source, ret, m->end)) ||
-	    !find_moved(search, start, m->end < limit ? m->end : limit, &moved))
+	if (!m || m->start != start || m->end > limit || (plain && ends_well(source, ret, m->end)) ||
+	    !find_moved(search, m, limit, &moved))
 		return plain;
 	*ret = moved;
 	return true;
