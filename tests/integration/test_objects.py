@@ -158,6 +158,20 @@ class Objects(Case):
 			target.end()
 		self.for_each_python(check)
 
+	def test_base_that_is_met_later(self):
+		"""What an object owns is known by its base, also when no object of that was seen before."""
+		def check(python):
+			path = os.path.join(self.directory(), "queues.py")
+			with open(path, "w") as f:
+				f.write("import collections, sys\nclass Queue(collections.deque): pass\n"
+					"kept = [Queue(range(200)) for i in range(300)]\n"
+					"sys.stdout.write('READY\\n')\nsys.stdout.flush()\nsys.stdin.readline()\n")
+			target = self.start(python.argv(path))
+			# 200 items fill three blocks of 62 or 64
+			self.assertGreaterEqual(add_up(census(target), "count", domain="cpython", kind="deque block"), 900)
+			target.end()
+		self.for_each_python(check)
+
 	def test_select_sees_the_same(self):
 		python = pythons()[-1] if pythons() else self.skipTest("no CPython here")
 		target, truth, result = self.look(python)

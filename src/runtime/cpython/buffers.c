@@ -67,6 +67,22 @@ static bool is_python(const struct cpython *py, const struct block *block, const
 	return c->domain == python && c->state == FH_LIVE;
 }
 
+/* A type that knows what its objects own. */
+static struct py_type *know_owner(struct cpython *py, uint32_t index)
+{
+	const struct py_owner *owner;
+	struct py_type *type = &py->types.items[index];
+
+	if (type->owner_known)
+		return type;
+	owner = owners_for(py, index); /* its bases may come into the array, which then moves */
+	type = &py->types.items[index];
+	type->owner = owner;
+	type->has_dict = owners_has_dict(py, type);
+	type->owner_known = true;
+	return type;
+}
+
 /* ---- first pass: dictionaries -------------------------------------------------------------- */
 
 static void name_dicts(struct cpython *py, const char *python)
@@ -81,12 +97,7 @@ static void name_dicts(struct cpython *py, const char *python)
 		if ((type && type->owner_known && !type->has_dict) || !is_python(py, &block, python) ||
 		    !open_object(py, &block, &object))
 			continue;
-		type = &py->types.items[object.type];
-		if (!type->owner_known) {
-			type->has_dict = owners_has_dict(py, type);
-			type->owner = owners_for(py, object.type);
-			type->owner_known = true;
-		}
+		type = know_owner(py, object.type);
 		if (block.category < py->type_of_category.len)
 			py->type_of_category.items[block.category] = object.type + 1;
 		if (type->has_dict)
@@ -122,9 +133,7 @@ static void visit_owners(struct cpython *py, const char *python)
 		if ((type && type->owner && type->owner->generic) || !is_python(py, &block, python) ||
 		    !open_object(py, &block, &object))
 			continue;
-		type = &py->types.items[object.type];
-		if (!type->owner)
-			type->owner = owners_for(py, object.type);
+		type = know_owner(py, object.type);
 		type->owner->visit(py, &object, &block);
 	}
 }
@@ -171,9 +180,7 @@ static void visit_generic(struct cpython *py, const char *python, const char *de
 		if ((type && type->owner && !type->owner->generic) || !is_python(py, &block, python) ||
 		    !open_object(py, &block, &object))
 			continue;
-		type = &py->types.items[object.type];
-		if (!type->owner)
-			type->owner = owners_for(py, object.type);
+		type = know_owner(py, object.type);
 		if (!type->owner->generic)
 			continue;
 		kind = strings_format(py->target->source->strings, "%s data", type->name);

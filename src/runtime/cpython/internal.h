@@ -64,11 +64,11 @@ struct py_type {
 	const char *short_name; /* without module: for "Package.__dict__" */
 	uint64_t flags;
 	int64_t basicsize, itemsize, dictoffset, weaklistoffset;
-	uint32_t base;		      /* index of tp_base; UINT32_MAX: none */
+	int base;		      /* see types_base() */
 	const struct py_owner *owner; /* knows what its objects own; NULL: nothing special */
 	uint8_t presize; /* bytes of GC head and managed words before the object */
 	bool heap;
-	bool owner_known, has_dict;
+	bool owner_known, has_dict, base_known;
 	bool shares_name; /* with another type: a category doesn't tell which of them an object has */
 	category_id kind[3];   /* of its objects by head 0, 16, 32; 0: not asked for yet */
 	category_id freed[3];  /* those in free lists */
@@ -150,7 +150,7 @@ static inline int types_at(struct cpython *py, uint64_t address)
 	return types_slow(py, address);
 }
 
-/* A type's base, as its tp_base says now; -1: none. */
+/* The index of a type's base; -1: none. It may bring a type into the array, which then moves. */
 #define MOST_BASES 32
 int types_base(struct cpython *py, int type);
 /* Whether a type or one of its bases has the name. */

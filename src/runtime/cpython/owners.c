@@ -323,14 +323,6 @@ static const char *module_detail(struct cpython *py, const struct py_object *obj
 	return strings_format(py->target->source->strings, "%s.__dict__", name);
 }
 
-static bool is_module(const struct cpython *py, uint32_t type)
-{
-	for (int i = 0; i < 16 && type != UINT32_MAX; i++, type = py->types.items[type].base)
-		if (strcmp(py->types.items[type].name, "module") == 0)
-			return true;
-	return false;
-}
-
 void owners_name_dict(struct cpython *py, const struct py_object *object, const struct block *block)
 {
 	const struct py_type *type = &py->types.items[object->type];
@@ -354,7 +346,7 @@ void owners_name_dict(struct cpython *py, const struct py_object *object, const 
 		}
 		return;
 	}
-	if (is_module(py, object->type)) {
+	if (types_is(py, (int)object->type, "module")) {
 		int offset = field_offset(py, "PyModuleObject", "md_dict");
 
 		if (offset >= 0 && source_u64(py->target->source, object->address + (uint64_t)offset, &dict)) {
@@ -402,9 +394,9 @@ static const struct py_owner generic_owner = { "object", visit_nothing, true };
 
 const struct py_owner *owners_for(struct cpython *py, uint32_t type)
 {
-	uint32_t at = type;
+	int at = (int)type;
 
-	for (int depth = 0; depth < 32 && at != UINT32_MAX; depth++, at = py->types.items[at].base)
+	for (int depth = 0; depth < MOST_BASES && at >= 0; depth++, at = types_base(py, at))
 		for (size_t i = 0; i < sizeof(owners) / sizeof(*owners); i++)
 			if (strcmp(owners[i].type, py->types.items[at].name) == 0)
 				return &owners[i];

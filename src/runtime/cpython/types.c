@@ -52,7 +52,6 @@ static bool read_fields(struct cpython *py, uint64_t address, struct py_type *ty
 		.itemsize = (int64_t)word_at(bytes, (size_t)o->tp_itemsize),
 		.dictoffset = (int64_t)word_at(bytes, (size_t)o->tp_dictoffset),
 		.weaklistoffset = (int64_t)word_at(bytes, (size_t)o->tp_weaklistoffset),
-		.base = UINT32_MAX,
 	};
 	/* Not all are ready: array.array of 2.7 never is. */
 	if (type->basicsize < (o->ob_type + 8) || type->basicsize > (1 << 24) ||
@@ -131,17 +130,11 @@ static int remember(struct cpython *py, uint64_t address, uint64_t value)
 	return (int)value - 1;
 }
 
-static bool base_at(struct cpython *py, uint64_t type, uint64_t *ret)
-{
-	return source_u64(py->target->source, type + (uint64_t)py->o.tp_base, ret) && *ret;
-}
-
 int types_slow(struct cpython *py, uint64_t address)
 {
 	const uint64_t *known = hashmap_get(&py->type_index, address);
 	struct py_type type;
 	char name[256];
-	uint64_t base;
 	size_t index;
 
 	if (known)
@@ -157,25 +150,27 @@ int types_slow(struct cpython *py, uint64_t address)
 		return remember(py, address, 0);
 	remember(py, address, index + 1);
 	name_type(py, &type, name);
-	/* Names and bases may have brought other types, and moved the array. */
+	/* Names may have brought other types, and moved the array. */
 	py->types.items[index].name = type.name;
 	py->types.items[index].short_name = type.short_name;
-	if (base_at(py, address, &base)) {
-		const uint64_t *base_known = hashmap_get(&py->type_index, base);
-
-		if (base_known && *base_known)
-			py->types.items[index].base = (uint32_t)*base_known - 1;
-	}
 	return (int)index;
 }
 
+/* Not when the type is met: a chain of bases would be a chain of calls. */
 int types_base(struct cpython *py, int type)
 {
-	uint64_t base;
+	uint64_t address;
+	int base = -1;
 
-	if (type < 0 || !base_at(py, py->types.items[type].address, &base))
+	if (type < 0)
 		return -1;
-	return types_at(py, base);
+	if (py->types.items[type].base_known)
+		return py->types.items[type].base;
+	if (source_u64(py->target->source, py->types.items[type].address + (uint64_t)py->o.tp_base, &address) && address)
+		base = types_at(py, address);
+	py->types.items[type].base = base; /* the array may have moved */
+	py->types.items[type].base_known = true;
+	return base;
 }
 
 bool types_is(struct cpython *py, int type, const char *name)
