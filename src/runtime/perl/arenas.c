@@ -167,21 +167,13 @@ static void drop_overlapping(struct perl *perl)
 
 bool perl_arenas_mark(struct perl *perl, uint64_t body, category_id category)
 {
-	size_t low = 0, high = perl->body_arenas.len;
+	size_t after = vec_after(&perl->body_arenas, .start, body);
 	const struct body_arena *arena;
 	uint64_t n;
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (perl->body_arenas.items[middle].start <= body)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low)
+	if (!after)
 		return false;
-	arena = &perl->body_arenas.items[low - 1];
+	arena = &perl->body_arenas.items[after - 1];
 	n = (body - arena->start) / arena->size;
 	if (n >= arena->n || (body - arena->start) % arena->size)
 		return false;
@@ -310,20 +302,12 @@ static int by_arena(const void *a, const void *b)
 
 bool perl_arenas_has(struct perl *perl, uint64_t address)
 {
-	size_t low = 0, high = perl->arenas.len;
+	size_t after = vec_after(&perl->arenas, .start, address);
 	const struct sv_arena *arena;
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (perl->arenas.items[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low)
+	if (!after)
 		return false;
-	arena = &perl->arenas.items[low - 1];
+	arena = &perl->arenas.items[after - 1];
 	return address > arena->start && address < arena->start + (uint64_t)arena->n * HEAD_SIZE &&
 	       (address - arena->start) % HEAD_SIZE == 0;
 }

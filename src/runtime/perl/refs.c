@@ -308,18 +308,10 @@ void refs_index_destroy(struct refs_index *index)
 
 struct perl *refs_perl_of(struct refs_index *index, uint64_t address)
 {
-	size_t low = 0, high = index->arenas.len;
+	size_t after = vec_after(&index->arenas, .start, address);
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (index->arenas.items[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low && address < index->arenas.items[low - 1].end)
-		return index->arenas.items[low - 1].perl;
+	if (after && address < index->arenas.items[after - 1].end)
+		return index->arenas.items[after - 1].perl;
 	return index->state->list.items[0];
 }
 
