@@ -76,13 +76,12 @@ struct lone_op {
 
 struct ops {
 	struct perl *perl;
+	const struct perl_offsets *o; /* its own */
 	const char *names[MOST_OPS];      /* NULL: not asked for yet */
 	bool is_cop[MOST_OPS]; /* statements, which have more of their own; known with the name */
 	category_id categories[MOST_OPS]; /* 0: not asked for yet */
 	uint64_t name_table;
-	int opslab_next, opslab_head, opslab_size, opslab_free_space, opslab_slots, opslab_freed, opslot_size,
-		opslot_offset, opslot_op;
-	int op_type, op_ppaddr, cop_field[COP_FIELDS];
+	int cop_field[COP_FIELDS];
 	VEC(struct lone_op) lone; /* not walked yet */
 	uint32_t corrupt;         /* slabs */
 	uint64_t corrupt_at;
@@ -117,27 +116,14 @@ static category_id op_category(struct ops *ops, uint32_t type)
 
 static bool ops_init(struct ops *ops, struct perl *perl)
 {
-	const struct layout *l = &perl->layout;
+	const struct perl_offsets *o = perl->o;
 
-	*ops = (struct ops){
-		.perl = perl,
-		.opslab_next = layout_offset(l, "opslab", "opslab_next"),
-		.opslab_head = layout_offset(l, "opslab", "opslab_head"),
-		.opslab_size = layout_offset(l, "opslab", "opslab_size"),
-		.opslab_free_space = layout_offset(l, "opslab", "opslab_free_space"),
-		.opslab_slots = layout_offset(l, "opslab", "opslab_slots"),
-		.opslot_size = layout_offset(l, "opslot", "opslot_size"),
-		.opslot_offset = layout_offset(l, "opslot", "opslot_offset"),
-		.opslot_op = layout_offset(l, "opslot", "opslot_op"),
-		.op_type = layout_offset(l, "op", "op_type"),
-		.op_ppaddr = layout_offset(l, "op", "op_ppaddr"),
-		.opslab_freed = layout_offset(l, "opslab", "opslab_freed"),
-	};
+	*ops = (struct ops){ .perl = perl, .o = o };
 	for (size_t i = 0; i < COP_FIELDS; i++)
-		ops->cop_field[i] = layout_offset(l, "cop", cop_fields[i].field);
+		ops->cop_field[i] = layout_offset(&perl->layout, "cop", cop_fields[i].field);
 	image_symbol(perl->target->images, (struct image *)perl->image, "PL_op_name", &ops->name_table, NULL);
-	return ops->opslab_next >= 0 && ops->opslab_head >= 0 && ops->opslab_slots >= 0 && ops->opslot_op >= 0 &&
-	       ops->op_type >= 0 && ops->op_ppaddr >= 0;
+	return o->opslab_next >= 0 && o->opslab_head >= 0 && o->opslab_slots >= 0 && o->opslot_op >= 0 &&
+	       o->op_type >= 0 && o->op_ppaddr >= 0;
 }
 
 static uint16_t half(const uint8_t *bytes, int offset)
@@ -157,8 +143,8 @@ static bool is_lone_op(struct ops *ops, uint64_t op, uint32_t *ret_type)
 
 	if (!source_read(ops->perl->target->source, op, bytes, sizeof(bytes)))
 		return false;
-	memcpy(&function, bytes + ops->op_ppaddr, 8);
-	*ret_type = half(bytes, ops->op_type) & (MOST_OPS - 1);
+	memcpy(&function, bytes + ops->o->op_ppaddr, 8);
+	*ret_type = half(bytes, ops->o->op_type) & (MOST_OPS - 1);
 	return images_at(ops->perl->target->images, function, &segment) && segment->flags & PF_X;
 }
 
@@ -217,14 +203,14 @@ static void walk_lone_ops(struct ops *ops)
 /* Which address the offsets in slots count from: the slab, or its first slot. */
 static uint64_t slot_base(struct ops *ops, uint64_t slab, uint64_t first)
 {
-	uint64_t slots = slab + (uint64_t)ops->opslab_slots;
+	uint64_t slots = slab + (uint64_t)ops->o->opslab_slots;
 	uint8_t header[16];
 
-	if (!source_read(ops->perl->target->source, first, header, (size_t)ops->opslot_op))
+	if (!source_read(ops->perl->target->source, first, header, (size_t)ops->o->opslot_op))
 		return 0;
-	if (first == slots + 8 * (uint64_t)half(header, ops->opslot_offset))
+	if (first == slots + 8 * (uint64_t)half(header, ops->o->opslot_offset))
 		return slots;
-	return first == slab + 8 * (uint64_t)half(header, ops->opslot_offset) ? slab : 0;
+	return first == slab + 8 * (uint64_t)half(header, ops->o->opslot_offset) ? slab : 0;
 }
 
 static void carve_slab(struct ops *ops, uint64_t slab, const struct block *block, uint64_t end, uint32_t unused)
@@ -233,7 +219,7 @@ static void carve_slab(struct ops *ops, uint64_t slab, const struct block *block
 	struct ledger *ledger = perl->target->ledger;
 	category_id header = perl_category(perl, "perl arena", "arena header", "ops", FH_OVERHEAD);
 	category_id freed = perl_category(perl, "perl arena", "free op", "", FH_FREE);
-	uint64_t slots = slab + (uint64_t)ops->opslab_slots;
+	uint64_t slots = slab + (uint64_t)ops->o->opslab_slots;
 	uint64_t at = slots + 8 * (uint64_t)unused;
 	uint64_t base = slot_base(ops, slab, at);
 
@@ -241,20 +227,20 @@ static void carve_slab(struct ops *ops, uint64_t slab, const struct block *block
 	ledger_carve_add(ledger, block->start, header);
 	if (unused)
 		ledger_carve_add(ledger, slots, freed);
-	while (base && at + OP_HEADER + (uint64_t)ops->opslot_op <= end) {
+	while (base && at + OP_HEADER + (uint64_t)ops->o->opslot_op <= end) {
 		uint8_t bytes[OP_HEADER + 16];
 		uint32_t size, type;
 
-		if (!source_read(perl->target->source, at, bytes, OP_HEADER + (size_t)ops->opslot_op))
+		if (!source_read(perl->target->source, at, bytes, OP_HEADER + (size_t)ops->o->opslot_op))
 			break;
-		size = half(bytes, ops->opslot_size);
-		if (size < (OP_HEADER + (uint32_t)ops->opslot_op) / 8 || size > SLOT_MOST ||
-		    base + 8 * (uint64_t)half(bytes, ops->opslot_offset) != at)
+		size = half(bytes, ops->o->opslot_size);
+		if (size < (OP_HEADER + (uint32_t)ops->o->opslot_op) / 8 || size > SLOT_MOST ||
+		    base + 8 * (uint64_t)half(bytes, ops->o->opslot_offset) != at)
 			break;
-		type = half(bytes, ops->opslot_op + ops->op_type) & (MOST_OPS - 1);
+		type = half(bytes, ops->o->opslot_op + ops->o->op_type) & (MOST_OPS - 1);
 		ledger_carve_add(ledger, at, op_category(ops, type));
 		if (op_category(ops, type) != freed)
-			walk_op_words(ops, at + (uint64_t)ops->opslot_op, 8 * size - (uint32_t)ops->opslot_op, type);
+			walk_op_words(ops, at + (uint64_t)ops->o->opslot_op, 8 * size - (uint32_t)ops->o->opslot_op, type);
 		at += 8 * (uint64_t)size;
 	}
 	if (at < end && base) { /* broken off: what is left is not known */
@@ -276,16 +262,16 @@ static void walk_slab(struct ops *ops, uint64_t slab)
 	struct block block;
 	uint64_t freed, end;
 
-	if (!perl_claim(perl, slab, whole, &block) || ops->opslab_size < 0 || ops->opslab_free_space < 0 ||
-	    ops->opslot_size < 0)
+	if (!perl_claim(perl, slab, whole, &block) || ops->o->opslab_size < 0 || ops->o->opslab_free_space < 0 ||
+	    ops->o->opslot_size < 0)
 		return;
-	if (ops->opslab_freed >= 0 && source_u64(source, slab + (uint64_t)ops->opslab_freed, &freed))
+	if (ops->o->opslab_freed >= 0 && source_u64(source, slab + (uint64_t)ops->o->opslab_freed, &freed))
 		perl_claim_as(perl, freed, "op data", "free list");
-	if (!source_read(source, slab + (uint64_t)ops->opslab_size, size, 2) ||
-	    !source_read(source, slab + (uint64_t)ops->opslab_free_space, unused, 2))
+	if (!source_read(source, slab + (uint64_t)ops->o->opslab_size, size, 2) ||
+	    !source_read(source, slab + (uint64_t)ops->o->opslab_free_space, unused, 2))
 		return;
 	/* The size counts the header in some versions (5.32), in others not (5.36): what malloc gave tells. */
-	end = slab + (uint64_t)ops->opslab_slots + 8 * (uint64_t)half(size, 0);
+	end = slab + (uint64_t)ops->o->opslab_slots + 8 * (uint64_t)half(size, 0);
 	if (end > block.end + 8)
 		end = slab + 8 * (uint64_t)half(size, 0);
 	if (end <= block.end + 8)
@@ -296,7 +282,7 @@ static void walk_slab(struct ops *ops, uint64_t slab)
 static uint64_t head_slab(struct ops *ops, uint64_t op)
 {
 	struct source *source = ops->perl->target->source;
-	uint64_t slot = op - (uint64_t)ops->opslot_op, head;
+	uint64_t slot = op - (uint64_t)ops->o->opslot_op, head;
 	uint8_t header[16];
 	struct block block;
 
@@ -304,8 +290,8 @@ static uint64_t head_slab(struct ops *ops, uint64_t op)
 	if (!ledger_find(ops->perl->target->ledger, op, &block))
 		return 0;
 	block.start += ledger_category_of(ops->perl->target->ledger, block.category)->head;
-	if (!source_read(source, slot, header, (size_t)ops->opslot_op) ||
-	    !source_u64(source, block.start + (uint64_t)ops->opslab_head, &head))
+	if (!source_read(source, slot, header, (size_t)ops->o->opslot_op) ||
+	    !source_u64(source, block.start + (uint64_t)ops->o->opslab_head, &head))
 		return 0;
 	if (slot_base(ops, block.start, slot) == 0)
 		return 0;
@@ -329,7 +315,7 @@ void code_walk_ops(struct perl *perl, uint64_t op)
 		}
 		walk_slab(ops, slab);
 		walk_lone_ops(ops);
-		if (!source_u64(perl->target->source, slab + (uint64_t)ops->opslab_next, &slab))
+		if (!source_u64(perl->target->source, slab + (uint64_t)ops->o->opslab_next, &slab))
 			return;
 	}
 }

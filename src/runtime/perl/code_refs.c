@@ -207,16 +207,16 @@ void refs_of_code(struct refs *refs, const struct sv *sv)
 
 uint64_t op_slab(struct refs_index *index, uint64_t slot)
 {
-	const struct refs_layout *at = &index->at;
+	const struct perl_offsets *o = index->o;
 	uint16_t words;
 	struct block block;
 
-	if (at->opslot_offset < 0 || at->opslab_slots < 0 ||
-	    !source_read(index->state->target->source, slot + (uint64_t)at->opslot_offset, &words, sizeof(words)))
+	if (o->opslot_offset < 0 || o->opslab_slots < 0 ||
+	    !source_read(index->state->target->source, slot + (uint64_t)o->opslot_offset, &words, sizeof(words)))
 		return 0;
 	for (unsigned from_slots = 0; from_slots < 2;
 	     from_slots++) { /* 5.36 counts from the first slot, 5.32 from the slab */
-		uint64_t slab = slot - 8 * (uint64_t)words - (from_slots ? 0 : (uint64_t)at->opslab_slots);
+		uint64_t slab = slot - 8 * (uint64_t)words - (from_slots ? 0 : (uint64_t)o->opslab_slots);
 
 		if (refs_class_at(index, slab, &block) == CLASS_OP_HEADER && refs_data_of(index, &block) <= slab &&
 		    slab - block.start <= 16)
@@ -285,7 +285,7 @@ void refs_of_op(struct refs *refs, const struct block *block)
 	uint16_t words;
 
 	/* The last op of a slab reaches into the next chunk's header, others not into the next op. */
-	if (slab && source_read(refs->perl->target->source, block->start + (uint64_t)refs->index->at.opslot_size,
+	if (slab && source_read(refs->perl->target->source, block->start + (uint64_t)refs->index->o->opslot_size,
 				&words, sizeof(words)))
 		end = block->start + 8 * (uint64_t)words;
 	if (slab)
@@ -302,27 +302,27 @@ void refs_of_op(struct refs *refs, const struct block *block)
 /* All ops of a slab go with it, also those that are in no tree any more, as what was folded into a constant. */
 void refs_of_slab(struct refs *refs, uint64_t slab)
 {
-	const struct refs_layout *at = &refs->index->at;
+	const struct perl_offsets *o = refs->index->o;
 	struct ledger *ledger = refs->perl->target->ledger;
 	struct ledger_cursor cursor;
 	struct block block;
 	uint16_t words = 0;
 	uint64_t end;
 
-	if (at->opslab_slots < 0 || at->opslab_size < 0 || at->opslab_next < 0 ||
-	    !source_read(refs->perl->target->source, slab + (uint64_t)at->opslab_size, &words, sizeof(words)))
+	if (o->opslab_slots < 0 || o->opslab_size < 0 || o->opslab_next < 0 ||
+	    !source_read(refs->perl->target->source, slab + (uint64_t)o->opslab_size, &words, sizeof(words)))
 		return;
-	refs_tell(refs, word_at(refs, slab + (uint64_t)at->opslab_next), REF_PART, "next slab");
-	if (at->opslab_freed >= 0 &&
-	    refs_class_at(refs->index, word_at(refs, slab + (uint64_t)at->opslab_freed), NULL) == CLASS_WORDS)
-		refs_tell(refs, word_at(refs, slab + (uint64_t)at->opslab_freed), REF_PART, "free list");
-	end = slab + (uint64_t)at->opslab_slots + 8 * (uint64_t)words;
-	cursor = ledger_cursor_at(ledger, slab + (uint64_t)at->opslab_slots);
+	refs_tell(refs, word_at(refs, slab + (uint64_t)o->opslab_next), REF_PART, "next slab");
+	if (o->opslab_freed >= 0 &&
+	    refs_class_at(refs->index, word_at(refs, slab + (uint64_t)o->opslab_freed), NULL) == CLASS_WORDS)
+		refs_tell(refs, word_at(refs, slab + (uint64_t)o->opslab_freed), REF_PART, "free list");
+	end = slab + (uint64_t)o->opslab_slots + 8 * (uint64_t)words;
+	cursor = ledger_cursor_at(ledger, slab + (uint64_t)o->opslab_slots);
 	while (ledger_next(ledger, &cursor, &block) && block.start < end && !refs->stopped) {
 		const struct category *c = ledger_category_of(ledger, block.category);
 
 		if (refs_class_of(refs->index, &block) == CLASS_OP && !c->head)
-			refs_tell(refs, block.start + (uint64_t)at->opslot_op, REF_PART, "op");
+			refs_tell(refs, block.start + (uint64_t)o->opslot_op, REF_PART, "op");
 		else if (c->state != FH_FREE)
 			return;
 	}

@@ -58,6 +58,8 @@ struct perl_offsets {
 	int he_next, he_hek, he_val, hek_len, hek_key, shared_hek;
 	int mg_next, mg_virtual, mg_type, mg_flags, mg_len, mg_obj, mg_ptr;
 	int cop_line, cop_file;
+	int opslab_next, opslab_head, opslab_size, opslab_free_space, opslab_slots, opslab_freed;
+	int opslot_size, opslot_offset, opslot_op, op_type, op_ppaddr;
 	int xiv_iv, padnames_alloc, padnames_fill, padlist_pads, padlist_max, regexp_program;
 	uint32_t he_size, aux_size, hash_with_aux_size, gp_size, magic_size;
 };

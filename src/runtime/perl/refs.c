@@ -152,7 +152,7 @@ uint64_t refs_op_of(struct refs_index *index, const struct block *block)
 {
 	uint8_t head = ledger_category_of(index->state->target->ledger, block->category)->head;
 
-	return block->start + (head ? head : (uint64_t)index->at.opslot_op);
+	return block->start + (head ? head : (uint64_t)index->o->opslot_op);
 }
 
 bool refs_is_value(struct refs_index *index, uint64_t address)
@@ -182,14 +182,6 @@ static void resolve(struct refs_layout *at, const struct layout *layout)
 		{ &at->pn_ourstash, "padname", "xpadn_ourstash" },
 		{ &at->pn_type, "padname", "xpadn_type_u" },
 		{ &at->pn_flags, "padname", "xpadn_flags" },
-		{ &at->opslab_head, "opslab", "opslab_head" },
-		{ &at->opslab_next, "opslab", "opslab_next" },
-		{ &at->opslab_slots, "opslab", "opslab_slots" },
-		{ &at->opslab_size, "opslab", "opslab_size" },
-		{ &at->opslab_freed, "opslab", "opslab_freed" },
-		{ &at->opslot_size, "opslot", "opslot_size" },
-		{ &at->opslot_offset, "opslot", "opslot_offset" },
-		{ &at->opslot_op, "opslot", "opslot_op" },
 		{ &at->op_sibparent, "op", "op_sibparent" },
 		{ &at->op_targ, "op", "op_targ" },
 		{ &at->pm_offset, "pmop", "op_pmoffset" },
@@ -284,6 +276,7 @@ struct refs_index *refs_index_get(struct perl_state *state)
 	if (!index)
 		return NULL;
 	index->state = state;
+	index->o = state->list.items[0]->o;
 	resolve(&index->at, &state->list.items[0]->layout);
 	index->aux_is_class = perl_constant(&state->list.items[0]->layout, "HvAUXf_IS_CLASS", 0);
 	index->main_cv = perl_pointer(state->list.items[0], "main_cv");
@@ -324,7 +317,7 @@ static uint64_t slab_of_header(struct refs *refs, const struct block *block)
 
 	for (uint32_t before = 24; (before -= 8) <= 16;) /* the words before the slab may look like its own */
 		if (source_u64(refs->perl->target->source,
-			       block->start + before + (uint64_t)refs->index->at.opslab_head, &head) &&
+			       block->start + before + (uint64_t)refs->index->o->opslab_head, &head) &&
 		    refs_class_at(refs->index, head, NULL) == CLASS_OP_HEADER)
 			return block->start + before;
 	return 0;

@@ -34,8 +34,7 @@ enum block_class {
 /* Offsets that only references need; -1 where this version has no such thing. */
 struct refs_layout {
 	int pn_pv, pn_ourstash, pn_type, pn_flags;
-	int opslab_head, opslab_next, opslab_slots, opslab_size, opslab_freed, opslot_size, opslot_offset, opslot_op,
-		op_sibparent, op_targ, pm_offset;
+	int op_sibparent, op_targ, pm_offset;
 	int mro_linear_all, mro_linear_current, mro_nextmethod, mro_isa, mro_super, mro_destroy;
 	int lv_targ, lv_type, io_ofp, io_top_gv, io_fmt_gv, io_bottom_gv;
 	int obj_fields, obj_maxfield, cop_filegv, cop_stash, re_engine, pm_regexp, aux_flags;
@@ -51,7 +50,8 @@ struct heads_of {
 /* Made when the first reference is asked for. */
 struct refs_index {
 	struct perl_state *state;
-	struct refs_layout at;       /* of the first interpreter: the others are of the same program */
+	const struct perl_offsets *o; /* of the first interpreter, as `at`: the others are of the same program */
+	struct refs_layout at;
 	VEC(uint8_t) classes;        /* enum block_class, by category */
 	VEC(struct heads_of) arenas; /* ascending */
 	struct hashmap pads;         /* address of a pad -> of the sub whose it is */

@@ -265,9 +265,9 @@ bool show_cop_place(struct perl *perl, const struct refs_index *index, uint64_t 
 /* The chain of slabs that a sub's ops lie in; 0 when they lie in none. */
 uint64_t show_slabs_of(const struct show *show, uint64_t op)
 {
-	uint64_t slab = op < PAGE ? 0 : op_slab(show->index, op - (uint64_t)show->index->at.opslot_op);
+	uint64_t slab = op < PAGE ? 0 : op_slab(show->index, op - (uint64_t)show->index->o->opslot_op);
 
-	return slab ? word_at(show, slab + (uint64_t)show->index->at.opslab_head) : 0;
+	return slab ? word_at(show, slab + (uint64_t)show->index->o->opslab_head) : 0;
 }
 
 static bool count_op(void *context, const struct runtime_ref *ref)
@@ -287,7 +287,7 @@ static void tell_ops(struct show *show, uint64_t root)
 
 	for (uint32_t i = 0; slab && i < MOST_SLABS; i++) {
 		refs_of_slab(&refs, slab);
-		slab = word_at(show, slab + (uint64_t)show->index->at.opslab_next);
+		slab = word_at(show, slab + (uint64_t)show->index->o->opslab_next);
 	}
 	if (n)
 		show_tell(show, "ops", "%" PRIu64, n);
