@@ -47,6 +47,8 @@ static struct fh_error *run_runtimes(struct fh_census *census)
 	for (size_t i = 0; i < census->n_runtimes; i++) {
 		const struct runtime *runtime = census->runtimes[i].plugin;
 
+		if (!runtime->classify)
+			continue;
 		TRY(runtime->classify(target, census->runtimes[i].state));
 		TRY(ledger_commit(target->ledger));
 	}

@@ -27,8 +27,8 @@ struct layout {
 
 /* The facts of a runtime's version; false when the table has none. */
 bool layout_find(const char *runtime, const char *version, const char *flavour, struct layout *ret);
-/* Every version and flavour of a runtime that the table has, in its order: from a zeroed layout to the first, and from each
- * to the next; false at the end. */
+/* Every version and flavour of a runtime that the table has, in its order: from a zeroed layout to the first, and from
+ * each to the next; false at the end. */
 bool layout_next(const char *runtime, struct layout *layout);
 
 /* The facts of one structure, which lie together: a slice of the layout's; of length 0 when it has none. */

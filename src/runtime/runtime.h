@@ -46,7 +46,7 @@ struct runtime {
 	const char *(*describe)(struct target *target, void *state);
 	/* Divides mappings and blocks that the runtime's own allocators manage (pymalloc). */
 	struct fh_error *(*carve)(struct target *target, void *state);
-	/* Names blocks: objects, then the buffers that they own. */
+	/* Names blocks: objects, then the buffers that they own. NULL: all got its name as it was carved. */
 	struct fh_error *(*classify)(struct target *target, void *state);
 	/* Says in words what the block is: type, value shortened, length, refcount. The address is one in it, which
 	 * tells what is meant where a block holds many things. May be NULL. */

@@ -105,13 +105,6 @@ static struct fh_error *carve(struct target *target, void *opaque)
 	return target->ledger->no_memory ? error_no_memory() : NULL;
 }
 
-static struct fh_error *classify(struct target *target, void *opaque)
-{
-	(void)target;
-	(void)opaque; /* all was named as it was carved */
-	return NULL;
-}
-
 /* The interpreter whose head a block is, or NULL. */
 static struct perl *whose_head(struct perl_state *state, const struct block *block)
 {
@@ -164,7 +157,6 @@ const struct runtime perl_runtime = {
 	.probe = probe,
 	.describe = describe,
 	.carve = carve,
-	.classify = classify,
 	.show = show,
 	.value = value,
 	.refs = refs,
