@@ -168,6 +168,8 @@ struct fh_error *memory_seal(struct memory *memory, size_t cache_bytes)
 	memory->pages = calloc(MEMORY_PAGES, sizeof(*memory->pages));
 	memory->page_bytes = malloc((size_t)MEMORY_PAGES * MEMORY_PAGE);
 	memory->page_window = UINT32_MAX;
+	for (size_t i = 0; i < MEMORY_RECENT; i++)
+		memory->recent[i].window = UINT32_MAX;
 	if (!memory->slot_of || !memory->slots || !memory->slot_bytes || !memory->pages || !memory->page_bytes)
 		return error_no_memory();
 	return NULL;
@@ -210,6 +212,28 @@ static uint32_t choose_slot(struct memory *memory)
 	}
 }
 
+static void use_slot(struct memory *memory, uint32_t slot)
+{
+	if (memory->slots[slot].stamp != memory->clock)
+		memory->slots[slot].stamp = ++memory->clock;
+}
+
+/* Bytes of a window that was used lately; NULL: not there, or not all of them. */
+static const uint8_t *find_recent(struct memory *memory, uint64_t address, size_t len)
+{
+	const struct memory_recent *recent = &memory->recent[address / MEMORY_WINDOW % MEMORY_RECENT];
+	const struct memory_slot *slot;
+	uint64_t offset = address - recent->base;
+
+	if (!memory->used_slots || offset >= MEMORY_WINDOW)
+		return NULL;
+	slot = &memory->slots[recent->slot];
+	if (slot->window != recent->window || offset >= slot->valid || len > slot->valid - offset)
+		return NULL;
+	use_slot(memory, recent->slot);
+	return memory->slot_bytes + (size_t)recent->slot * MEMORY_WINDOW + offset;
+}
+
 /* The cached window of a lazy run that holds an address; *ret_valid bytes of it are good. */
 static const uint8_t *get_window(struct memory *memory, const struct memory_run *run,
 				 uint64_t address, uint64_t *ret_base, size_t *ret_valid)
@@ -233,8 +257,8 @@ static const uint8_t *get_window(struct memory *memory, const struct memory_run 
 		memory->slots[slot].window = window;
 		memory->slot_of[window] = slot + 1;
 	}
-	if (memory->slots[slot].stamp != memory->clock)
-		memory->slots[slot].stamp = ++memory->clock;
+	use_slot(memory, slot);
+	memory->recent[address / MEMORY_WINDOW % MEMORY_RECENT] = (struct memory_recent){ base, window, slot };
 	*ret_base = base;
 	*ret_valid = memory->slots[slot].valid;
 	return memory->slot_bytes + (size_t)slot * MEMORY_WINDOW;
@@ -306,11 +330,13 @@ static const uint8_t *get_page(struct memory *memory, const struct memory_run *r
 
 size_t memory_read(struct memory *memory, uint64_t address, void *buffer, size_t len)
 {
-	const uint8_t *page = len <= MEMORY_PAGE / 4 ? get_page(memory, find_run(memory, address), address, len) : NULL;
+	const uint8_t *bytes = find_recent(memory, address, len);
 	size_t done = 0;
 
-	if (page) {
-		memcpy(buffer, page, len);
+	if (!bytes && len <= MEMORY_PAGE / 4)
+		bytes = get_page(memory, find_run(memory, address), address, len);
+	if (bytes) {
+		memcpy(buffer, bytes, len);
 		return len;
 	}
 	while (done < len) {
@@ -329,11 +355,14 @@ size_t memory_read(struct memory *memory, uint64_t address, void *buffer, size_t
 
 const void *memory_get_slow_(struct memory *memory, uint64_t address, size_t len, void *scratch)
 {
-	const struct memory_run *run = find_run(memory, address);
+	const struct memory_run *run;
 	const uint8_t *page;
 	size_t span;
-	const void *p;
+	const void *p = find_recent(memory, address, len);
 
+	if (p)
+		return p;
+	run = find_run(memory, address);
 	if (run && run->data && len <= run->end - address)
 		return run->data + (address - run->start);
 	page = get_page(memory, run, address, len);

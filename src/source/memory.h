@@ -50,6 +50,15 @@ struct memory_page {
 	uint32_t valid; /* bytes that could be read */
 };
 
+/* A window that was used lately, by the address: saves the look-up of the run. */
+struct memory_recent {
+	uint64_t base;	 /* address of its first byte */
+	uint32_t window; /* as the slot has it, or it is somebody else's by now */
+	uint32_t slot;
+};
+
+#define MEMORY_RECENT 64u
+
 struct memory_slot {
 	uint32_t window; /* that it holds */
 	uint32_t valid;  /* bytes that could be read */
@@ -65,6 +74,7 @@ struct memory {
 	uint32_t n_windows;
 	struct memory_slot *slots;
 	uint8_t *slot_bytes;
+	struct memory_recent recent[MEMORY_RECENT];
 	uint32_t n_slots, used_slots, hand;
 	uint64_t clock; /* counts uses of windows */
 	struct memory_page *pages; /* by the page's number, modulo MEMORY_PAGES */

@@ -103,6 +103,38 @@ static void cache_is_bounded_and_right(void **state)
 	memory_deinit(&memory);
 }
 
+/* What was used lately is found without a look-up: only its own addresses, and only as long as it is there. */
+static void recent_windows_are_not_mistaken(void **state)
+{
+	uint64_t size = UINT64_C(64) << 20, scratch;
+	struct filler filler = { .unreadable_from = BASE + size };
+	struct memory memory;
+	uint32_t backing;
+
+	(void)state;
+	memory_init(&memory);
+	backing = memory_add_backing(&memory, fill, NULL, &filler);
+	/* A run that begins in the middle of a window's worth of addresses, another behind a gap. */
+	assert_true(memory_add_lazy(&memory, BASE + 0x5000, BASE + 0x25000, backing, 0));
+	assert_true(memory_add_lazy(&memory, BASE + 0x27000, BASE + size, backing, 0));
+	assert_null(memory_seal(&memory, 0));
+	for (unsigned i = 0; i < 3; i++) /* the first window, but not by the place of the lowest addresses */
+		assert_int_equal(memory_read(&memory, BASE + 0x10000 + 8 * i, &scratch, 8), 8);
+	assert_int_equal(memory_read(&memory, 0x100, &scratch, 8), 0);
+	for (unsigned round = 0; round < 3; round++) {
+		for (uint64_t at = BASE; at < BASE + 0x2a000; at += 0x800) {
+			bool there = (at >= BASE + 0x5000 && at < BASE + 0x25000) || at >= BASE + 0x27000;
+
+			assert_int_equal(memory_read(&memory, at, &scratch, 8), there ? 8 : 0);
+			assert_true(!there || scratch == word_at(at));
+		}
+		assert_int_equal(memory_read(&memory, 0x100, &scratch, 8), 0);
+		for (uint64_t at = BASE + 0x30000; at < BASE + size; at += 0x8000) /* what was recent goes */
+			assert_true(memory_read(&memory, at, &scratch, 8) == 8 && scratch == word_at(at));
+	}
+	memory_deinit(&memory);
+}
+
 /* A pointer is still good after 16 further windows were used. */
 static void pointers_outlive_sixteen_windows(void **state)
 {
@@ -239,6 +271,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(direct_and_zero),
 		cmocka_unit_test(cache_is_bounded_and_right),
+		cmocka_unit_test(recent_windows_are_not_mistaken),
 		cmocka_unit_test(pointers_outlive_sixteen_windows),
 		cmocka_unit_test(lone_reads_fetch_pages),
 		cmocka_unit_test(overlapping_runs_are_cut),
