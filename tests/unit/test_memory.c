@@ -119,7 +119,7 @@ static void recent_windows_are_not_mistaken(void **state)
 	assert_true(memory_add_lazy(&memory, BASE + 0x27000, BASE + size, backing, 0));
 	assert_null(memory_seal(&memory, 0));
 	for (unsigned i = 0; i < 3; i++) /* the first window, but not by the place of the lowest addresses */
-		assert_int_equal(memory_read(&memory, BASE + 0x10000 + 8 * i, &scratch, 8), 8);
+		assert_int_equal(memory_read(&memory, BASE + 0x10000 + 0x1000 * i, &scratch, 8), 8);
 	assert_int_equal(memory_read(&memory, 0x100, &scratch, 8), 0);
 	for (unsigned round = 0; round < 3; round++) {
 		for (uint64_t at = BASE; at < BASE + 0x2a000; at += 0x800) {
