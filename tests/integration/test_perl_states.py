@@ -287,8 +287,10 @@ class Embedded(PerlCase):
 		os.makedirs(place + "/scripts/autorun")
 		with open(place + "/scripts/autorun/hold.pl", "w") as f:
 			f.write("our @items = map { bless {}, 'In::Chat' } 1 .. 500; open my $f, '>', '%s/done'; 1;" % place)
-		target = self.start(["script", "-qec", "exec irssi --home=" + place, "/dev/null"], mark=None)
+		target = self.start(["script", "-qec", "exec irssi --home=" + place, "/dev/null"], mark=None,
+			env=dict(os.environ, TERM="vt100"))
 		harness.wait_until(lambda: not target.running() or os.path.exists(place + "/done"), "irssi runs its script")
+		self.assertTrue(target.running(), "irssi ended")
 		irssi = harness.children(target.pid)[0]
 		self.addCleanup(os.kill, irssi, signal.SIGKILL)
 		os.kill(irssi, signal.SIGSTOP)
