@@ -277,14 +277,14 @@ class Unharmed(Case):
 
 	def test_low_memory_and_bytes(self):
 		"""What was not copied is read while the target stands still, and it runs on before anything is written."""
-		script = "import ctypes, sys\nb = bytearray(b'first' * 100000)\n" \
+		script = "import ctypes, sys\nb = bytearray(b'firstone' * 60000)\n" \
 			"print('READY', ctypes.addressof(ctypes.c_char.from_buffer(b)), flush=True)\n" \
-			"while True: b[:5] = b'other'; b[:5] = b'first'\n"
+			"while True: b[:8] = b'otherone'; b[:8] = b'firstone'\n"  # a word is written at once
 		target = self.start([PYTHON, "-c", script], mark=None)
 		address = int(target.wait_ready())
 		for _ in range(5):
 			done = freehold("hexdump", target.pid, hex(address), 16, "--low-memory")
-			self.assertRegex(done.stdout, r"\|(first|other)firstfirstf\|")
+			self.assertRegex(done.stdout, r"\|(first|other)onefirstone\|")
 		read_end, write_end = os.pipe()
 		os.set_blocking(write_end, False)
 		try:
